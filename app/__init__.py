@@ -1,0 +1,3 @@
+"""An OpenAI-compatible chat middleware server."""
+
+__version__ = "0.1.0"

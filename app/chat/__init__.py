@@ -1,0 +1,1 @@
+"""One turn: prepare, rounds, render; running requests."""

@@ -1,0 +1,1 @@
+"""Reading of config.env: grammar, typed settings, ordered families, the immutable snapshot."""

@@ -1,0 +1,1 @@
+"""A rule-based model behind the OpenAI API: newcomer demo and test double in one."""

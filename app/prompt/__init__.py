@@ -1,0 +1,1 @@
+"""From messages to expanded messages: pieces, phases, placeholder sources, detectors."""

@@ -1,0 +1,1 @@
+"""Wire formats without I/O: markers, scanning, grammars. Standard library only."""

@@ -1,0 +1,1 @@
+"""The router (the only caller of tools), guards, descriptions, renderings of results."""

@@ -1,0 +1,1 @@
+"""The FastAPI app: auth, errors, one thin file per route group."""
