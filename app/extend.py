@@ -112,7 +112,8 @@ class ToolCall:
 
     ``arguments`` are JSON values; a text door fills them with strings and the router folds their names (D4) and
     converts them by schema. ``texts`` keeps the original text of arguments that came as text (D39). ``command`` is the
-    part behind the dot of ``Plugin.command``. ``password`` is the ``tool_password`` of the call, if any.
+    part behind the dot of ``Plugin.command``. ``password`` is the ``tool_password`` of the call, if any; ``maid`` the
+    caller's name as the result shows it (spec 4.6), which also stays among the arguments.
     """
 
     id: str
@@ -122,12 +123,7 @@ class ToolCall:
     archery: bool = False
     command: str | None = None
     password: str | None = None
-
-    @property
-    def maid(self) -> str | None:
-        """The caller's name as the result shows it (spec 4.6); None when absent or empty."""
-        maid = self.arguments.get("maid")
-        return maid if isinstance(maid, str) and maid else None
+    maid: str | None = None
 
 
 class Mute:
