@@ -129,3 +129,13 @@ class UpstreamBrokenError(UpstreamError):
     """The answer broke off after its first byte, or cannot be read."""
 
     code = "upstream_broken"
+
+
+class ShutdownError(VcpError):
+    """The server stops while a request is running."""
+
+    status = 503
+    code = "server_stopping"
+
+    def __init__(self) -> None:
+        super().__init__("服务器正在关闭，请稍后重试 / the server is shutting down, try again later")

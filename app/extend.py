@@ -195,8 +195,11 @@ class ToolSource(Protocol):
 class Guard(Protocol):
     """Asked in order before a call runs: code, approval, limits. Its waiting is not tool time."""
 
-    async def check(self, spec: ToolSpec, call: ToolCall, context: CallContext) -> ToolResult | None:
-        """None lets the call pass; a result refuses it with that result."""
+    async def check(self, spec: ToolSpec | None, call: ToolCall, context: CallContext) -> ToolResult | None:
+        """None lets the call pass; a result refuses it with that result.
+
+        ``spec`` is None when no tool has this name: the code is asked for before that is told (spec 4.5).
+        """
         ...
 
 
@@ -435,10 +438,11 @@ class Preprocessor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """A call that ran, and what came of it."""
+    """A call that ran, what came of it, and when it ended (seconds since the epoch)."""
 
     call: ToolCall
     result: ToolResult
+    finished_at: float
 
 
 class CallFormat(Protocol):

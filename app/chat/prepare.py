@@ -1,0 +1,66 @@
+"""From a client's body to the body that goes upstream: the ordered list of phases."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from app.extend import Body, EventSink, PhaseDone, Piece, Preprocessor, PromptContext, Stage
+from app.prompt.engine import PromptEngine
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The body to send and who put in which part of it."""
+
+    body: Body
+    origins: Sequence[Sequence[Piece]]
+
+
+class Preparation:
+    """Runs the phases of spec 3.1 in order: preprocessors before variables, expansion, media, the other ones."""
+
+    def __init__(self, engine: PromptEngine, preprocessors: Sequence[Preprocessor], events: EventSink) -> None:
+        self._engine = engine
+        self._preprocessors = tuple(preprocessors)
+        self._events = events
+
+    async def prepare(self, body: Body, model: str, turn_id: str) -> Prepared:
+        """Expand the prompt; the client's body stays untouched, unknown fields are kept."""
+        body = await self._stage(Stage.BEFORE_VARIABLES, body, PromptContext(model, body["messages"]), turn_id)
+        expanded = await self._engine.expand(body["messages"], model)
+        pieces = sum(len(origin) for origin in expanded.origins)
+        self._events.publish(PhaseDone(turn_id, "variables", len(body["messages"]), pieces))
+        body = {**body, "messages": expanded.messages}
+        context = PromptContext(model, body["messages"])
+        if expanded.media:
+            body = await self._stage(Stage.MEDIA, body, context, turn_id)
+        body = await self._stage(Stage.AFTER, body, context, turn_id)
+        return Prepared(body, expanded.origins)
+
+    async def before_round(self, body: Body, model: str, turn_id: str, number: int) -> Body:
+        """What is done to the body before each upstream request."""
+        return await self._stage(
+            Stage.BEFORE_EACH_ROUND, body, PromptContext(model, body["messages"], number), turn_id
+        )
+
+    async def _stage(self, stage: Stage, body: Body, context: PromptContext, turn_id: str) -> Body:
+        for preprocessor in self._preprocessors:
+            if preprocessor.stage is not stage:
+                continue
+            before = len(body["messages"])
+            try:
+                changed = await preprocessor.process(body, replace(context, messages=body["messages"]))
+                if not isinstance(changed.get("messages"), list):
+                    raise TypeError("it returned a body without a list of messages")
+                body = changed
+            except asyncio.CancelledError:
+                raise
+            except Exception:  # a faulty preprocessor is skipped, its input is used (spec 3.1)
+                log.exception("preprocessor %s failed and was skipped", preprocessor.name)
+            self._events.publish(PhaseDone(turn_id, preprocessor.name, before, len(body["messages"])))
+        return body

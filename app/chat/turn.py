@@ -1,0 +1,281 @@
+"""One turn: rounds of upstream answer and tool calls until none is left. The same loop for both renderings."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from typing import Any
+
+from app.chat.background import BackgroundTasks
+from app.chat.calls import CallRules, RoundCalls
+from app.chat.diary_blocks import write_diary
+from app.chat.payload import dumps
+from app.chat.prepare import Preparation
+from app.chat.reading import AnswerState
+from app.chat.render import Ending, Renderer
+from app.chat.round import RoundAnswer, read_plain, read_stream
+from app.chat.running import StopReason
+from app.chat.usage import add_usage
+from app.errors import ShutdownError, VcpError
+from app.extend import (
+    Body,
+    CallContext,
+    CallTool,
+    Clock,
+    Door,
+    EventSink,
+    FirstToken,
+    Mute,
+    Outcome,
+    RoundFinished,
+    RoundStarted,
+    ToolSpec,
+    TurnFinished,
+    TurnStarted,
+)
+from app.protocol.diary import find_diary_blocks
+from app.protocol.timestamps import iso_millis
+from app.tools.rendering import ResultFormat, model_parts, payload_content, show_vcp_block
+from app.upstream.client import UpstreamClient
+
+log = logging.getLogger(__name__)
+
+_PASSED_HEADERS = ("x-request-id", "x-ratelimit-", "openai-processing-ms", "retry-after")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """What a client asked for. ``show_vcp`` puts tool results into the reply; ``depth`` counts chats within tools."""
+
+    id: str
+    body: Body
+    model: str
+    stream: bool
+    show_vcp: bool = False
+    client_ip: str | None = None
+    user_agent: str | None = None
+    accept: str | None = None
+    depth: int = 0
+
+    @property
+    def wants_usage(self) -> bool:
+        """True when the client asked for token usage in a stream; plain answers always carry what there is."""
+        if not self.stream:
+            return True
+        options = self.body.get("stream_options")
+        return isinstance(options, Mapping) and options.get("include_usage") is True
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRules:
+    """Settings that hold for the whole turn."""
+
+    max_tool_rounds: int = 5
+    max_calls: int = 256
+    eager: bool = True
+    password_wanted: bool = False
+    forward_round_usage: bool = False
+    keep_tools_on_disconnect: bool = False
+    results: ResultFormat = field(default_factory=ResultFormat)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnParts:
+    """What a turn works with; one object for the whole server."""
+
+    upstream: UpstreamClient
+    preparation: Preparation
+    call_tool: CallTool
+    find_spec: Callable[[str], ToolSpec | None]
+    events: EventSink
+    background: BackgroundTasks
+    clock: Clock
+    zone: tzinfo
+    new_id: Callable[[], str]
+
+
+def passed_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The upstream's headers that mean something to a client: request ids and rate limits."""
+    return {name: value for name, value in headers.items() if name.lower().startswith(_PASSED_HEADERS)}
+
+
+class Turn:
+    """Runs one request to its end; ``reason`` tells why it is being cancelled (D27)."""
+
+    def __init__(
+        self,
+        request: TurnRequest,
+        rules: TurnRules,
+        parts: TurnParts,
+        renderer: Renderer,
+        answer: AnswerState,
+        mute: Mute,
+        reason: Callable[[], StopReason | None],
+    ) -> None:
+        self._request = request
+        self._rules = rules
+        self._parts = parts
+        self._renderer = renderer
+        self._answer = answer
+        self._mute = mute
+        self._reason = reason
+        self._calls: RoundCalls | None = None
+        self._round = 0
+        self._call_count = 0
+
+    async def run(self) -> None:
+        """Run the turn; every fault of ours or of the upstream ends readably in the renderer."""
+        request, events = self._request, self._parts.events
+        events.publish(TurnStarted(request.id, request.model, request.stream, request.client_ip))
+        outcome, error_text = Outcome.SUCCESS, ""
+        try:
+            await self._rounds()
+        except asyncio.CancelledError:
+            outcome, error_text = Outcome.CANCELLED, self._reason() or "cancelled"
+            await self._stopped()
+        except VcpError as error:
+            outcome, error_text = Outcome.ERROR, error.message
+            await self._renderer.failed(error, first_round=self._round <= 1)
+        except Exception as error:  # the turn's boundary: a fault of ours must not cut the client off
+            log.exception("turn %s failed", request.id)
+            outcome, error_text = Outcome.ERROR, f"{type(error).__name__}: {error}"
+            fault = VcpError("A fatal internal error occurred.")
+            await self._renderer.failed(fault, first_round=self._round <= 1)
+        finally:
+            await self._settle()
+            events.publish(TurnFinished(request.id, outcome, self._round, self._call_count, error_text))
+
+    async def _stopped(self) -> None:
+        reason = self._reason()
+        calls = self._calls
+        if calls is not None and not (reason is StopReason.DISCONNECT and self._rules.keep_tools_on_disconnect):
+            calls.cancel()
+        if reason is StopReason.INTERRUPT:
+            await self._renderer.interrupted()
+        elif reason is StopReason.SHUTDOWN:
+            await self._renderer.failed(ShutdownError(), first_round=self._round <= 1)
+
+    async def _settle(self) -> None:
+        """End what still runs; nothing of the turn is left behind but archery calls and diary writes."""
+        calls = self._calls
+        if calls is None:
+            return
+        if self._reason() is StopReason.DISCONNECT and self._rules.keep_tools_on_disconnect:
+            calls.release()
+            return
+        calls.cancel()
+        await calls.settled()
+
+    async def _rounds(self) -> None:
+        request, parts, renderer = self._request, self._parts, self._renderer
+        prepared = await parts.preparation.prepare(request.body, request.model, request.id)
+        body = prepared.body
+        usage: dict[str, Any] | None = None
+        finish_reasons: dict[int, str] = {}
+        while True:
+            self._round += 1
+            over_limit = self._round > self._rules.max_tool_rounds
+            body = await parts.preparation.before_round(body, request.model, request.id, self._round)
+            calls = self._calls = self._round_calls(run=not over_limit)
+            answer = await self._ask(body, calls)
+            usage = add_usage(usage, answer.usage)
+            finish_reasons = answer.finish_reasons if self._round == 1 else finish_reasons | answer.finish_reasons
+            if 0 not in answer.finish_reasons:
+                finish_reasons.pop(0, None)
+            parts.events.publish(
+                RoundFinished(request.id, self._round, answer.finish_reasons.get(0), answer.usage)
+            )
+            self._file_diaries(answer.text)
+            calls.start_all()
+            while (outcome := await calls.next_finished()) is not None:
+                if request.show_vcp:
+                    stamp = iso_millis(outcome.finished_at, parts.zone)
+                    await renderer.block(show_vcp_block(outcome, stamp, self._rules.results.profile))
+            self._call_count += calls.found
+            if answer.native_calls or over_limit or not calls.normal:
+                break
+            body = self._fed_back(body, answer, calls)
+        told = usage if request.wants_usage and not (request.stream and self._rules.forward_round_usage) else None
+        await renderer.finish(Ending(finish_reasons, told, calls_left=calls.skipped > 0 and not answer.native_calls))
+
+    def _round_calls(self, *, run: bool) -> RoundCalls:
+        request, parts, rules = self._request, self._parts, self._rules
+        context = CallContext(
+            turn_id=request.id,
+            door=Door.STREAM if request.stream else Door.NON_STREAM,
+            client_ip=request.client_ip,
+            depth=request.depth,
+            mute=self._mute,
+        )
+        return RoundCalls(
+            parts.call_tool,
+            parts.find_spec,
+            parts.events,
+            parts.background,
+            context,
+            CallRules(run, rules.eager, rules.max_calls, rules.password_wanted),
+            parts.new_id,
+            parts.clock,
+        )
+
+    async def _ask(self, body: Body, calls: RoundCalls) -> RoundAnswer:
+        request, parts = self._request, self._parts
+        number = self._round
+        parts.events.publish(RoundStarted(request.id, number))
+
+        def first_token() -> None:
+            parts.events.publish(FirstToken(request.id, number))
+
+        reply = await parts.upstream.chat(
+            dumps(body),
+            model=request.model,
+            stream=request.stream,
+            user_agent=request.user_agent,
+            accept=request.accept,
+        )
+        try:
+            if number == 1:
+                self._answer.headers = passed_headers(reply.headers)
+            else:
+                await self._renderer.separator()
+            if request.stream:
+                return await read_stream(
+                    reply,
+                    calls,
+                    self._renderer,
+                    self._answer,
+                    first_token,
+                    forward_usage=self._rules.forward_round_usage,
+                )
+            return await read_plain(reply, calls, self._renderer, first_token)
+        finally:
+            await reply.close()
+
+    def _file_diaries(self, text: str) -> None:
+        request, parts = self._request, self._parts
+        for block in find_diary_blocks(text):
+            context = CallContext(turn_id=request.id, door=Door.DIARY_BLOCK, client_ip=request.client_ip, mute=self._mute)
+            work = write_diary(block, parts.new_id(), context, parts.call_tool, parts.events)
+            parts.background.start(work, "diary block")
+
+    def _fed_back(self, body: Body, answer: RoundAnswer, calls: RoundCalls) -> Body:
+        """The body of the next round: the reply and one user message with all results in call order (spec 4.4)."""
+        style = self._rules.results
+        told = []
+        for outcome in calls.outcomes():
+            told.extend(model_parts(outcome, iso_millis(outcome.finished_at, self._parts.zone), style))
+        text = answer.text if self._request.stream or self._round == 1 else "\n" + answer.text
+        changed: Body = {
+            **body,
+            "messages": [
+                *body["messages"],
+                {"role": "assistant", "content": text},
+                {"role": "user", "content": payload_content(told, style.profile)},
+            ],
+        }
+        if "n" in changed:
+            changed["n"] = 1  # only choice 0 goes on (D32)
+        return changed

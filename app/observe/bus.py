@@ -1,0 +1,62 @@
+"""The event bus: subscribers with bounded queues that drop and count, never block."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from app.extend import Event
+
+QUEUE_LIMIT = 1000
+
+
+class Subscription:
+    """One subscriber's queue; ``dropped`` counts the events that found it full."""
+
+    def __init__(self, limit: int, unsubscribe: Callable[[Subscription], None]) -> None:
+        self._queue: asyncio.Queue[Event] = asyncio.Queue(limit)
+        self._unsubscribe = unsubscribe
+        self.dropped = 0
+
+    def offer(self, event: Event) -> None:
+        """Put the event in, or count it as dropped."""
+        try:
+            self._queue.put_nowait(event)
+        except asyncio.QueueFull:
+            self.dropped += 1
+
+    async def next(self) -> Event:
+        """The next event; waits for one."""
+        return await self._queue.get()
+
+    def close(self) -> None:
+        """Stop receiving."""
+        self._unsubscribe(self)
+
+
+class EventBus:
+    """Hands every event to direct listeners (fast, synchronous) and to queued subscribers."""
+
+    def __init__(self) -> None:
+        self._subscriptions: tuple[Subscription, ...] = ()
+        self._listeners: tuple[Callable[[Event], None], ...] = ()
+
+    def listen(self, listener: Callable[[Event], None]) -> None:
+        """Call ``listener`` with each event, at once; it must be quick and must not raise."""
+        self._listeners = (*self._listeners, listener)
+
+    def subscribe(self, limit: int = QUEUE_LIMIT) -> Subscription:
+        """A queue of events from now on, of at most ``limit`` waiting events."""
+        subscription = Subscription(limit, self._remove)
+        self._subscriptions = (*self._subscriptions, subscription)
+        return subscription
+
+    def publish(self, event: Event) -> None:
+        """Hand the event on; never blocks."""
+        for listener in self._listeners:
+            listener(event)
+        for subscription in self._subscriptions:
+            subscription.offer(event)
+
+    def _remove(self, gone: Subscription) -> None:
+        self._subscriptions = tuple(one for one in self._subscriptions if one is not gone)

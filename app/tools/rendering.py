@@ -1,0 +1,160 @@
+"""Renderings of a tool's result: the JSON object of spec 4.6, what the model reads (4.5, 4.13), what people see (4.9)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from app.extend import CallOutcome, ErrorKind, Json, ToolCall, ToolResult
+from app.protocol import markers
+
+Profile = Literal["baseline", "head"]
+"""Which generation of payload formats is written (decision D16)."""
+
+_CALCULATOR_RESULT = re.compile(r"###计算结果：(.*?)###")
+
+Part = dict[str, Json]
+"""One content part of a chat message."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFormat:
+    """How results are put before the model: generation of formats, and the most characters of one text part."""
+
+    profile: Profile = "baseline"
+    max_chars: int = 200_000
+
+
+def result_object(call: ToolCall, result: ToolResult, timestamp: str) -> Json:
+    """The JSON answer of a call (spec 4.6): result or error, with ``MaidName`` and ``timestamp``.
+
+    A list stays a list and carries neither, as a JavaScript array would print.
+    """
+    if not result.ok:
+        return _stamped(_error_fields(result), call, timestamp)
+    value = result.structured
+    if isinstance(value, list):
+        return value
+    return _stamped(dict(value) if isinstance(value, Mapping) else {"original_plugin_output": value}, call, timestamp)
+
+
+def _error_fields(result: ToolResult) -> dict[str, Json]:
+    if result.error_kind is ErrorKind.PLUGIN:
+        return {"plugin_error": result.message}
+    return {"plugin_execution_error": result.message}
+
+
+def _stamped(value: dict[str, Json], call: ToolCall, timestamp: str) -> dict[str, Json]:
+    if call.maid:
+        value["MaidName"] = call.maid
+    value["timestamp"] = timestamp
+    return value
+
+
+def compact_json(value: Json) -> str:
+    """JSON as JavaScript's ``JSON.stringify`` writes it: no spaces, characters kept."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def pretty_json(value: Json) -> str:
+    """JSON indented by two spaces, characters kept."""
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def model_parts(outcome: CallOutcome, timestamp: str, style: ResultFormat) -> list[Part]:
+    """The content parts that tell the model what came of a call (spec 4.5; 4.13 for ``head``)."""
+    call, result = outcome.call, outcome.result
+    if result.ok and result.parts is not None:
+        return [_cut_part(dict(part), style.max_chars) for part in result.parts]
+    text = _baseline_text(call, result, timestamp) if style.profile == "baseline" else _head_text(call, result, timestamp)
+    return [{"type": "text", "text": cut_text(text, style.max_chars)}]
+
+
+def _refusal_text(call: ToolCall, result: ToolResult) -> str | None:
+    """Texts that stand alone, without the prefix that names the tool."""
+    if result.error_kind is ErrorKind.UNKNOWN_TOOL:
+        return markers.tool_not_found(call.tool)
+    if result.error_kind in (ErrorKind.REFUSED, ErrorKind.LIMIT):
+        return result.message
+    return None
+
+
+def _baseline_text(call: ToolCall, result: ToolResult, timestamp: str) -> str:
+    alone = _refusal_text(call, result)
+    if alone is not None:
+        return alone
+    value = result_object(call, result, timestamp)
+    if not result.ok:
+        return markers.tool_result_prefix(call.tool) + markers.tool_failed(call.tool, compact_json(value))
+    if result.structured is None:
+        return markers.tool_result_prefix(call.tool) + markers.tool_gave_nothing(call.tool)
+    return markers.tool_result_prefix(call.tool) + pretty_json(value)
+
+
+def _head_text(call: ToolCall, result: ToolResult, timestamp: str) -> str:
+    if result.error_kind is ErrorKind.UNKNOWN_TOOL:
+        return markers.HEAD_ERROR_PREFIX + markers.head_tool_not_found(call.tool)
+    if result.error_kind in (ErrorKind.REFUSED, ErrorKind.LIMIT):
+        return markers.HEAD_ERROR_PREFIX + result.message
+    value = result_object(call, result, timestamp)
+    if not result.ok:
+        return markers.HEAD_ERROR_PREFIX + markers.head_tool_failed(compact_json(value))
+    return markers.HEAD_EMPTY_RESULT if result.structured is None else pretty_json(value)
+
+
+def payload_content(parts: Sequence[Part], profile: Profile) -> str | list[Part]:
+    """The content of the one user message that carries all results of a round (spec 4.4 step 6; 4.13)."""
+    if profile == "baseline":
+        return list(parts)
+    if all(part.get("type") == "text" for part in parts):
+        return markers.HEAD_PAYLOAD_MARK + "\n" + compact_json(list(parts))
+    return [{"type": "text", "text": markers.HEAD_PAYLOAD_MARK}, *parts]
+
+
+def visible_text(outcome: CallOutcome, timestamp: str) -> str:
+    """What a person is shown of a result (spec 4.9): the first of its texts that there is."""
+    call, result = outcome.call, outcome.result
+    alone = _refusal_text(call, result)
+    if alone is not None:
+        return alone
+    value = result_object(call, result, timestamp)
+    if not result.ok:
+        return markers.tool_failed(call.tool, compact_json(value))
+    if result.parts is not None:
+        texts = [part["text"] for part in result.parts if part.get("type") == "text" and isinstance(part.get("text"), str)]
+        if texts:
+            return "\n".join(texts)
+        kinds = ", ".join(sorted({str(part.get("type")) for part in result.parts}))
+        return f"[Rich Content with types: {kinds}]"
+    if isinstance(value, Mapping):
+        for key in ("result", "message", "original_plugin_output", "content"):
+            text = value.get(key)
+            if isinstance(text, str) and text:
+                inner = _CALCULATOR_RESULT.search(text) if key == "original_plugin_output" else None
+                return inner.group(1) if inner else text
+    return compact_json(value) if value else markers.VISIBLE_EMPTY_RESULT
+
+
+def show_vcp_block(outcome: CallOutcome, timestamp: str, profile: Profile) -> str:
+    """The block that ``ShowVCP`` puts into the reply (spec 4.9)."""
+    return markers.show_vcp(
+        outcome.call.tool, visible_text(outcome, timestamp), ok=outcome.result.ok, head=profile == "head"
+    )
+
+
+def cut_text(text: str, limit: int) -> str:
+    """``text``, or its beginning and a visible note when it is longer than ``limit`` characters."""
+    if len(text) <= limit:
+        return text
+    note = f"\n[结果过长，已截断：共 {len(text)} 字符，保留前 {limit} 字符 / result cut: kept {limit} of {len(text)} characters]"
+    return text[:limit] + note
+
+
+def _cut_part(part: Part, limit: int) -> Part:
+    text = part.get("text")
+    if part.get("type") == "text" and isinstance(text, str):
+        part["text"] = cut_text(text, limit)
+    return part

@@ -1,0 +1,64 @@
+"""The web application: routes, their access, and the gate around them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from app import __version__
+from app.extend import Access
+from app.services import Services
+from app.web.blocking import AddressBlocks
+from app.web.chat import ChatRoute
+from app.web.errors import install_error_handlers
+from app.web.gate import Gate
+from app.web.health import health_routes
+from app.web.human_tool import human_tool_routes
+from app.web.interrupt import interrupt_routes
+from app.web.models import models_routes
+from app.web.openapi import describe_chat_routes
+from app.web.paths import PathTable
+
+CHAT_PATHS = {"/v1/chat/completions": False, "/v1/chatvcp/completions": True}
+"""Path of each chat route, and whether it shows tool results whatever the setting says."""
+
+OPEN_PATHS = {"/healthz": Access.OPEN, "/readyz": Access.OPEN}
+
+
+def create_app(services: Services) -> ASGIApp:
+    """The ASGI application; it starts and stops the services with its lifespan."""
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        async with services.running_parts():
+            yield
+
+    settings = services.config.settings
+    app = FastAPI(title="vcp-server", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    blocks = AddressBlocks(
+        services.config.home / "ip_blacklist.json", enabled=settings.ip_blacklist, clock=time.time
+    )
+    install_error_handlers(app)
+    for path, show_vcp in CHAT_PATHS.items():
+        app.router.routes.append(Route(path, ChatRoute(services, show_vcp=show_vcp), methods=["POST"]))
+    app.include_router(models_routes(services))
+    app.include_router(interrupt_routes(services))
+    app.include_router(human_tool_routes(services, blocks))
+    app.include_router(health_routes(services))
+    describe_chat_routes(app, CHAT_PATHS)
+    paths: list[Any] = [getattr(route, "path", None) for route in app.routes]
+    return Gate(
+        app,
+        key=lambda: services.key,
+        access=OPEN_PATHS,
+        paths=PathTable([path for path in paths if isinstance(path, str)]),
+        trusted_proxies=settings.trusted_proxies,
+        blocks=blocks,
+        cors_origins=settings.cors_origins,
+    )

@@ -1,0 +1,117 @@
+"""Blocking of addresses: failing tool calls (spec 1.8) and wrong keys (B8), both with decay; loopback never."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.config.durable import write_atomic
+from app.web.addresses import is_loopback
+
+log = logging.getLogger(__name__)
+
+TOOL_FAILURES = 5
+TOOL_WINDOW_SECONDS = 3600.0
+KEY_FAILURES = 20
+KEY_WINDOW_SECONDS = 900.0
+KEY_BLOCK_SECONDS = 1800.0
+MAX_ADDRESSES = 10_000
+
+
+@dataclass(slots=True)
+class _Count:
+    failures: int
+    since: float
+
+
+class _Counter:
+    """Failures by address within a window; the oldest addresses go when there are too many."""
+
+    def __init__(self, window: float) -> None:
+        self._window = window
+        self._counts: OrderedDict[str, _Count] = OrderedDict()
+
+    def add(self, address: str, now: float) -> int:
+        count = self._counts.get(address)
+        if count is None or now - count.since > self._window:
+            count = self._counts[address] = _Count(0, now)
+        count.failures += 1
+        self._counts.move_to_end(address)
+        while len(self._counts) > MAX_ADDRESSES:
+            self._counts.popitem(last=False)
+        return count.failures
+
+    def forget(self, address: str) -> None:
+        self._counts.pop(address, None)
+
+
+class AddressBlocks:
+    """Who may not speak to us: ``ip_blacklist.json`` of the home, and addresses that tried too many wrong keys."""
+
+    def __init__(self, path: Path, *, enabled: bool, clock: Callable[[], float]) -> None:
+        self._path = path
+        self._enabled = enabled
+        self._clock = clock
+        self._tools = _Counter(TOOL_WINDOW_SECONDS)
+        self._keys = _Counter(KEY_WINDOW_SECONDS)
+        self._until: OrderedDict[str, float] = OrderedDict()
+        self._listed = self._read() if enabled else frozenset()
+        self._writing = asyncio.Lock()
+
+    def _read(self) -> frozenset[str]:
+        try:
+            value = json.loads(self._path.read_text(encoding="utf-8-sig"))
+        except FileNotFoundError:
+            return frozenset()
+        except (OSError, ValueError) as error:
+            log.error("%s cannot be read (%s); no address is blocked by it, and it is left as it is", self._path, error)
+            return frozenset()
+        if not isinstance(value, list):
+            log.error("%s is not a list of addresses; no address is blocked by it", self._path)
+            return frozenset()
+        return frozenset(entry for entry in value if isinstance(entry, str))
+
+    def blocked(self, address: str) -> bool:
+        """True when this address is refused."""
+        if not self._enabled or is_loopback(address):
+            return False
+        if address in self._listed:
+            return True
+        until = self._until.get(address)
+        if until is None:
+            return False
+        if until > self._clock():
+            return True
+        del self._until[address]
+        return False
+
+    def wrong_key(self, address: str) -> None:
+        """Count a wrong key; too many within the window block the address for a while."""
+        if not self._enabled or is_loopback(address):
+            return
+        now = self._clock()
+        if self._keys.add(address, now) >= KEY_FAILURES:
+            self._keys.forget(address)
+            self._until[address] = now + KEY_BLOCK_SECONDS
+            self._until.move_to_end(address)
+            while len(self._until) > MAX_ADDRESSES:
+                self._until.popitem(last=False)
+            log.warning("address %s is blocked for %d s after %d wrong keys", address, KEY_BLOCK_SECONDS, KEY_FAILURES)
+
+    async def tool_failed(self, address: str) -> None:
+        """Count a failed call of ``/v1/human/tool``; the fifth within the window lists the address for good."""
+        if not self._enabled or is_loopback(address):
+            return
+        if self._tools.add(address, self._clock()) < TOOL_FAILURES:
+            return
+        self._tools.forget(address)
+        self._listed |= {address}
+        log.warning("address %s is blocked after %d failed tool calls; see %s", address, TOOL_FAILURES, self._path.name)
+        async with self._writing:
+            listed = json.dumps(sorted(self._listed), indent=2).encode()
+            await asyncio.to_thread(write_atomic, self._path, listed)

@@ -1,0 +1,155 @@
+"""``POST /v1/chat/completions`` and ``/v1/chatvcp/completions``: a thin ASGI route (spec 1.4)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from app.chat.payload import loads
+from app.chat.reading import AnswerState
+from app.chat.render import CompletionRenderer, StreamRenderer
+from app.chat.running import RunningTurn, StopReason
+from app.chat.turn import Turn, TurnRequest
+from app.errors import BadRequestError, VcpError
+from app.extend import Mute
+from app.services import Services
+from app.web.body import ClientGoneError, read_body
+from app.web.errors import JsonResponse, send_error
+from app.web.event_stream import EventStream
+from app.web.gate import CLIENT_IP
+
+log = logging.getLogger(__name__)
+
+REQUEST_ID_FIELDS = ("requestId", "messageId")
+"""Names under which clients send the id for ``/v1/interrupt``; the first one that is given wins."""
+
+
+def parse_chat_body(data: bytes) -> dict[str, Any]:
+    """The chat body as a dict; ``BadRequestError`` naming what is wrong with it (D10)."""
+    try:
+        body = loads(data)
+    except (ValueError, RecursionError) as error:
+        raise BadRequestError(f"the request body is not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise BadRequestError("the request body must be a JSON object")
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise BadRequestError("'messages' must be a list of at least one message")
+    for position, message in enumerate(messages):
+        if not isinstance(message, dict):
+            raise BadRequestError(f"'messages[{position}]' must be an object with 'role' and 'content'")
+    return body
+
+
+def request_id(body: dict[str, Any]) -> str | None:
+    """The id under which a request can be interrupted, or None."""
+    for name in REQUEST_ID_FIELDS:
+        value = body.get(name)
+        if isinstance(value, str | int) and not isinstance(value, bool) and str(value):
+            return str(value)
+    return None
+
+
+class ChatRoute:
+    """The chat endpoint; with ``show_vcp`` results are shown in the reply whatever the setting says."""
+
+    def __init__(self, services: Services, *, show_vcp: bool) -> None:
+        self._services = services
+        self._show_vcp = show_vcp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one chat request."""
+        services = self._services
+        try:
+            services.running.admit()
+            limit = services.config.settings.chat_body_limit_mb * 1024 * 1024
+            body = parse_chat_body(await read_body(scope, receive, limit))
+        except VcpError as error:
+            await send_error(scope, receive, send, error)
+            return
+        except ClientGoneError:
+            return
+        if body.get("stream") is True:
+            await self._streamed(scope, receive, send, self._request(scope, body, stream=True))
+        else:
+            await self._plain(scope, receive, send, self._request(scope, body, stream=False))
+
+    def _request(self, scope: Scope, body: dict[str, Any], *, stream: bool) -> TurnRequest:
+        headers = Headers(scope=scope)
+        model = body.get("model")
+        return TurnRequest(
+            id=self._services.new_id("turn"),
+            body=body,
+            model=model if isinstance(model, str) else "",
+            stream=stream,
+            show_vcp=self._show_vcp or self._services.config.settings.show_vcp,
+            client_ip=scope[CLIENT_IP],
+            user_agent=headers.get("user-agent"),
+            accept=headers.get("accept"),
+        )
+
+    async def _streamed(self, scope: Scope, receive: Receive, send: Send, request: TurnRequest) -> None:
+        settings = self._services.config.settings
+        answer = AnswerState()
+        hold = settings.upstream_errors_as_status
+        stream = EventStream(send, settings.heartbeat_seconds, hold=hold, headers=lambda: answer.headers)
+        renderer = StreamRenderer(stream.write, answer, model=request.model, errors_as_status=hold)
+        try:
+            await self._run(receive, request, renderer, answer)
+            if renderer.status_answer is not None and not stream.started:
+                status, content = renderer.status_answer
+                stream.stop_beating()
+                await JsonResponse(content, status)(scope, receive, send)
+            else:
+                await stream.end()
+        finally:
+            stream.stop_beating()
+
+    async def _plain(self, scope: Scope, receive: Receive, send: Send, request: TurnRequest) -> None:
+        answer = AnswerState()
+        renderer = CompletionRenderer(model=request.model)
+        await self._run(receive, request, renderer, answer)
+        if renderer.body is not None:
+            await JsonResponse(renderer.body, renderer.status, dict(answer.headers))(scope, receive, send)
+
+    async def _run(
+        self, receive: Receive, request: TurnRequest, renderer: StreamRenderer | CompletionRenderer, answer: AnswerState
+    ) -> None:
+        """Run the turn in a task of its own, which interrupt, hang-up and shutdown cancel (D27)."""
+        services = self._services
+        mute = Mute()
+        turn = Turn(
+            request,
+            services.turn_rules(stream=request.stream),
+            services.turn_parts,
+            renderer,
+            answer,
+            mute,
+            lambda: handle.reason,
+        )
+        found = request_id(request.body)
+        task = asyncio.create_task(turn.run(), name=request.id)
+        handle = RunningTurn(frozenset({found} if found else ()), task, mute)
+        services.running.add(handle)
+        watcher = asyncio.create_task(_hung_up(receive), name=f"hang-up of {request.id}")
+        try:
+            await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                handle.stop(StopReason.DISCONNECT)
+                await asyncio.wait({task})
+        except asyncio.CancelledError:
+            handle.stop(StopReason.SHUTDOWN)
+            await asyncio.wait({task})
+        finally:
+            watcher.cancel()
+        if not task.cancelled() and task.exception() is not None:
+            log.error("turn %s could not be ended properly", request.id, exc_info=task.exception())
+
+
+async def _hung_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        continue

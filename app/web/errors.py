@@ -1,0 +1,70 @@
+"""The only place that writes HTTP errors, in the two shapes of decision D26."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from app.errors import BadRequestError, NotFoundError, VcpError
+from app.protocol.chat import error_object
+
+log = logging.getLogger(__name__)
+
+OPENAI_PATHS = frozenset({"/v1/chat/completions", "/v1/chatvcp/completions", "/v1/models", "/v1/embeddings"})
+"""Routes whose errors are OpenAI error objects; all others answer ``{"error": "text"}``."""
+
+
+class JsonResponse(Response):
+    """JSON in UTF-8 with the content type that clients of the reference server know."""
+
+    media_type = "application/json; charset=utf-8"
+
+    def __init__(self, content: Any, status_code: int = 200, headers: dict[str, str] | None = None) -> None:
+        body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        super().__init__(body, status_code, headers)
+
+
+def error_response(path: str, error: VcpError) -> JsonResponse:
+    """The answer for an error on this (canonical) path."""
+    if path in OPENAI_PATHS:
+        kind = "invalid_request_error" if error.status < 500 else "server_error"
+        return JsonResponse(error_object(error.message, kind, error.code), error.status)
+    return JsonResponse({"error": error.message}, error.status)
+
+
+async def send_error(scope: Scope, receive: Receive, send: Send, error: VcpError) -> None:
+    """Write the error's answer."""
+    await error_response(scope["path"], error)(scope, receive, send)
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Answer everything that goes wrong in a route, without a stack trace (B13)."""
+
+    async def known(request: Request, error: Exception) -> Response:
+        assert isinstance(error, VcpError)
+        return error_response(request.scope["path"], error)
+
+    async def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        path = request.scope["path"]
+        if error.status_code == 404:
+            return error_response(path, NotFoundError(f"no route {request.method} {path}"))
+        answer = BadRequestError(f"{request.method} {path}: {error.detail}")
+        answer.status = error.status_code
+        response = error_response(path, answer)
+        response.headers.update(dict(error.headers or {}))
+        return response
+
+    async def unknown(request: Request, error: Exception) -> Response:
+        log.error("request %s %s failed", request.method, request.scope["path"], exc_info=error)
+        return error_response(request.scope["path"], VcpError("A fatal internal error occurred."))
+
+    app.add_exception_handler(VcpError, known)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, unknown)

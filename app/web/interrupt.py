@@ -1,0 +1,40 @@
+"""``POST /v1/interrupt``: stop a running chat request by its id (spec 1.7)."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from app.chat.payload import loads
+from app.errors import BadRequestError
+from app.services import Services
+from app.web.body import ClientGoneError, read_body
+from app.web.chat import request_id
+from app.web.errors import JsonResponse
+
+BODY_LIMIT = 64 * 1024
+
+
+def interrupt_routes(services: Services) -> APIRouter:
+    """The routes of this group."""
+    router = APIRouter()
+
+    @router.post("/v1/interrupt", summary="Stop a running chat request")
+    async def interrupt(request: Request) -> Response:
+        try:
+            data = await read_body(request.scope, request.receive, BODY_LIMIT)
+        except ClientGoneError:
+            return Response(status_code=400)
+        try:
+            body = loads(data) if data.strip() else {}
+        except (ValueError, RecursionError) as error:
+            raise BadRequestError(f"the request body is not JSON: {error}") from None
+        found = request_id(body) if isinstance(body, dict) else None
+        if found is None:
+            raise BadRequestError("requestId or messageId is required.")
+        if not services.running.interrupt(found):
+            message = f"Request {found} not found or already completed."
+            return JsonResponse({"status": "error", "message": message}, 404)
+        return JsonResponse({"status": "success", "message": f"Interrupt signal sent for request {found}."})
+
+    return router
