@@ -1,0 +1,227 @@
+"""Every wire literal of the core. Clients, plugins and prompts search for these texts: they are kept to the byte (D20).
+
+A literal with a hole is a function. Section and rule numbers are those of the behaviour specification.
+"""
+
+from __future__ import annotations
+
+# --- tool request blocks (4.1 - 4.3) ---------------------------------------------------------------------------------
+
+TOOL_REQUEST_START = "<<<[TOOL_REQUEST]>>>"
+TOOL_REQUEST_END = "<<<[END_TOOL_REQUEST]>>>"
+VALUE_START = "「始」"
+VALUE_END = "「末」"
+
+# Inside an escaped value these stand for the four literals above.
+TOOL_REQUEST_START_ESCAPE = "<<<[TOOL_REQUEST_ESCAPE]>>>"
+TOOL_REQUEST_END_ESCAPE = "<<<[END_TOOL_REQUEST_ESCAPE]>>>"
+VALUE_START_ESCAPE = "「始ESCAPE」"
+VALUE_END_ESCAPE = "「末ESCAPE」"
+
+KEY_TOOL_NAME = "tool_name"
+KEY_ARCHERY = "archery"
+KEY_TOOL_PASSWORD = "tool_password"
+KEY_MAID = "maid"
+KEY_VALET = "valet"
+KEY_PROTO = "__proto__"
+ARCHERY_VALUES = frozenset({"true", "no_reply"})
+
+HUMAN_TOOL_EMPTY = "Request body must be a non-empty plain text."
+HUMAN_TOOL_NO_MARKERS = "Malformed request: Missing TOOL_REQUEST markers."
+HUMAN_TOOL_NO_NAME = "Malformed request: tool_name not found within the request block."
+
+# --- what is fed back to the model (4.5, 4.6, 4.13) ------------------------------------------------------------------
+
+PASSWORD_REFUSED = (
+    "[VCP] 错误：工具调用验证失败。您没有提供'tool_password'或'tool_password'不正确。请向用户询问正确的验证码。"
+)
+RESULT_MAID_NAME = "MaidName"
+RESULT_TIMESTAMP = "timestamp"
+RESULT_PLAIN_OUTPUT = "original_plugin_output"
+
+HEAD_PAYLOAD_MARK = "<!-- VCP_TOOL_PAYLOAD -->"
+HEAD_NO_CONTENT = "(无返回内容)"
+HEAD_DIVIDE_USER = "<<<[ROLE_DIVIDE_USER]>>>"
+
+
+def tool_result_text(tool: str, content: str) -> str:
+    """The text part with a tool's result (4.5)."""
+    return f'来自工具 "{tool}" 的结果:\n{content}'
+
+
+def tool_no_content(tool: str) -> str:
+    """What stands in place of a result that is null (4.5)."""
+    return f"插件 {tool} 执行完毕，但没有返回明确内容。"
+
+
+def tool_failed(tool: str, error: str) -> str:
+    """What stands in place of a result when the plugin failed; ``error`` is the JSON text of 4.6."""
+    return f"执行插件 {tool} 时发生错误：{error}"
+
+
+def unknown_tool(tool: str) -> str:
+    """The text part for a call of a tool that does not exist (4.5)."""
+    return f'错误：未找到名为 "{tool}" 的插件。'
+
+
+def unspecified_plugin_error(tool: str) -> str:
+    """The error of a plugin that reported one without a text (4.6)."""
+    return f'Plugin "{tool}" reported an unspecified error.'
+
+
+def head_error(text: str) -> str:
+    """An error as the later payload format writes it (4.13)."""
+    return f"[错误] {text}"
+
+
+def head_execution_error(error: str) -> str:
+    """A failed execution in the later payload format, to be put into ``head_error`` (4.13)."""
+    return f"执行错误: {error}"
+
+
+def head_unknown_tool(tool: str) -> str:
+    """An unknown tool in the later payload format, to be put into ``head_error`` (4.13)."""
+    return f'未找到名为 "{tool}" 的插件'
+
+
+# --- result blocks in replies (4.9) ----------------------------------------------------------------------------------
+
+SHOW_VCP_START = "[[VCP调用结果信息汇总:"
+SHOW_VCP_END = "]]"
+HEAD_SHOW_VCP_END = "VCP调用结果结束]]"
+SHOW_VCP_SUCCESS = "✅ SUCCESS"
+SHOW_VCP_ERROR = "❌ ERROR"
+SHOW_VCP_NO_CONTENT = "插件执行完毕，但没有返回明确内容。"
+HEAD_SUMMARY_START = "[本轮工具调用摘要:]"
+HEAD_SUMMARY_END = "[本轮工具调用摘要结束]"
+CALCULATION_START = "###计算结果："
+CALCULATION_END = "###"
+
+
+def show_vcp_block(tool: str, content: str, *, ok: bool, head: bool = False) -> str:
+    """The block that shows a result to the client (4.9), with its leading and trailing newline."""
+    status = SHOW_VCP_SUCCESS if ok else SHOW_VCP_ERROR
+    end = HEAD_SHOW_VCP_END if head else SHOW_VCP_END
+    return f"\n{SHOW_VCP_START}\n- 工具名称: {tool}\n- 执行状态: {status}\n- 返回内容: {content}\n{end}\n"
+
+
+# --- streams and errors (1.7, 4.7, 4.10, 4.13) -----------------------------------------------------------------------
+
+# Prefixes of chunk ids; milliseconds since the epoch follow.
+ID_FINAL_STOP = "chatcmpl-VCP-final-stop-"
+ID_FINAL_LENGTH = "chatcmpl-VCP-final-length-"
+ID_UPSTREAM_ERROR = "chatcmpl-VCP-upstream-error-"
+ID_ERROR = "chatcmpl-VCP-error-"
+ID_INTERRUPT = "chatcmpl-interrupt-"
+ID_SHOW_VCP = "chatcmpl-vcp-"
+ID_SEPARATOR = "chatcmpl-VCP-separator-"
+
+INTERRUPTED = "请求已被用户中止"
+INTERRUPT_NO_ID = "requestId or messageId is required."
+KEEPALIVE_COMMENT = ": vcp-keepalive"
+FETCH_FAILED = "Fetch failed after all retries."
+INTERNAL_SERVER_ERROR = "Internal Server Error"
+FATAL_ERROR = "A fatal internal error occurred."
+CODE_AI_CALL_FAILED = "AI_CALL_FAILED_IN_LOOP"
+CODE_STREAM_READ_ERROR = "STREAM_READ_ERROR"
+
+
+def interrupt_unknown(request_id: str) -> str:
+    """The answer to an interrupt of a request that is not running (1.7)."""
+    return f"Request {request_id} not found or already completed."
+
+
+def interrupt_sent(request_id: str) -> str:
+    """The answer to an interrupt of a running request (1.7)."""
+    return f"Interrupt signal sent for request {request_id}."
+
+
+def upstream_status_error(status: int, body: str) -> str:
+    """What a streaming client reads when the upstream answered with another status (4.10)."""
+    return f"[UPSTREAM_ERROR] 上游API返回状态码 {status}，错误信息: {body}"
+
+
+def upstream_unreachable(reason: str) -> str:
+    """What a streaming client reads when all attempts failed (4.10)."""
+    return f"[ERROR] 代理服务器在连接上游API时失败，可能已达到重试上限或网络错误: {reason}"
+
+
+# --- diary blocks in replies (4.11) ----------------------------------------------------------------------------------
+
+DIARY_START = "<<<DailyNoteStart>>>"
+DIARY_END = "<<<DailyNoteEnd>>>"
+
+# --- texts of the prompt engine (3.2, 3.5, 3.6) ----------------------------------------------------------------------
+
+SYSTEM_NOTE_PREFIX = "[系统"
+NO_TOOLS = "没有可用的VCP工具描述信息"
+TOOLS_SEPARATOR = "\n\n---\n\n"
+TOOL_EXAMPLE_LABEL = "  调用示例:"
+REMOTE_DISPLAY_PREFIX = "[云端] "
+EMOJI_SUFFIX = "表情包"
+DIARY_SUFFIX = "日记本"
+
+
+def variable_not_set(key: str) -> str:
+    """In place of a variable whose value is empty."""
+    return f"[未配置 {key}]"
+
+
+def variable_file_missing(name: str) -> str:
+    """In place of a variable whose text file does not exist."""
+    return f"[变量文件 ({name}) 未找到]"
+
+
+def variable_file_unreadable(name: str) -> str:
+    """In place of a variable whose text file cannot be read."""
+    return f"[处理变量文件 ({name}) 时出错]"
+
+
+def agent_circular(alias: str) -> str:
+    """In place of an agent that is being expanded already."""
+    return f"[Error: Circular agent reference detected for '{alias}']"
+
+
+def agent_load_error(alias: str) -> str:
+    """In place of an agent whose file is missing or cannot be read."""
+    return f"[AgentManager: Error loading prompt for '{alias}'. File not found or unreadable.]"
+
+
+def emoji_list_missing(name: str) -> str:
+    """In place of an unknown emoji list; ``name`` includes the suffix (for instance ``通用表情包``)."""
+    return f"[{name}列表不可用]"
+
+
+def diary_empty(name: str) -> str:
+    """In place of a diary without entries; ``name`` is without the suffix."""
+    return f"[{name}日记本内容为空或未从插件获取]"
+
+
+def tool_description_header(display: str, name: str, command: str) -> str:
+    """The first line of a command's description; an empty ``command`` reads ``N/A`` (3.5)."""
+    return f"- {display} ({name}) - 命令: {command or 'N/A'}:"
+
+
+def async_succeeded(plugin: str, task_id: str, data: str) -> str:
+    """A background task that succeeded without a message (3.6); ``data`` is compact JSON."""
+    return f"任务 {plugin} (ID: {task_id}) 已成功完成。详情: {data}"
+
+
+def async_failed(plugin: str, task_id: str, reason: str) -> str:
+    """A background task that failed (3.6)."""
+    return f"任务 {plugin} (ID: {task_id}) 处理失败。原因: {reason}"
+
+
+def async_done(plugin: str, task_id: str) -> str:
+    """A background task with any other result (3.6)."""
+    return f"[任务 {plugin} (ID: {task_id}) 已完成]"
+
+
+def async_waiting(plugin: str, task_id: str) -> str:
+    """A background task without a result yet (3.6)."""
+    return f"[任务 {plugin} (ID: {task_id}) 结果待更新...]"
+
+
+def async_unreadable(plugin: str, task_id: str) -> str:
+    """A background task whose result cannot be read (3.6)."""
+    return f"[获取任务 {plugin} (ID: {task_id}) 结果时出错]"
