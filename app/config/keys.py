@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,8 +55,9 @@ def server_key(config: Config) -> ServerKey:
             value = _stored(path)
     except OSError as error:
         raise ConfigError(
-            f"no Key is configured and {path} cannot be used to keep a generated one ({error.strerror or error}); "
-            "set Key in config.env or in the environment. 未设置 Key，且无法保存自动生成的密钥，请在 config.env 中设置 Key。"
+            f"no Key is configured and {path} cannot keep a generated one ({error.strerror or error}); "
+            "set Key in config.env or in the environment. "
+            "未设置 Key，且无法保存自动生成的密钥，请在 config.env 中设置 Key。"
         ) from error
     return ServerKey(value, generated=True, path=path)
 
@@ -88,9 +90,10 @@ def check_bind(config: Config) -> None:
             )
         if value.lower() in PLACEHOLDERS and not is_loopback(values.host):
             raise ConfigError(
-                f"{name} is still the placeholder of config.env.example while HOST={values.host} lets other machines in; "
-                f"choose a key of your own, or set HOST=127.0.0.1. "
-                f"{name} 仍是示例中的占位值，而 HOST={values.host} 允许其他机器访问：请改成自己的密钥，或设置 HOST=127.0.0.1。"
+                f"{name} is still the placeholder of config.env.example while HOST={values.host} lets other machines "
+                "in; choose a key of your own, or set HOST=127.0.0.1. "
+                f"{name} 仍是示例中的占位值，而 HOST={values.host} 允许其他机器访问："
+                "请改成自己的密钥，或设置 HOST=127.0.0.1。"
             )
 
 
@@ -102,7 +105,9 @@ def _stored(path: Path) -> str:
     except FileNotFoundError:
         return ""
     if path.stat().st_mode & 0o077:
-        path.chmod(0o600)
+        # A key that was put there from outside may lie on a read-only mount; it is still the key.
+        with suppress(OSError):
+            path.chmod(0o600)
     try:
         value = data.decode("ascii").strip()
     except UnicodeDecodeError:
