@@ -1,0 +1,115 @@
+"""The key that clients must send: configured or generated, and fit for the address it is offered on (D42, B6)."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.config.durable import create_atomic, write_atomic
+from app.config.snapshot import Config
+from app.errors import ConfigError
+
+PLACEHOLDERS = frozenset({"please-change-me", "please-change-me-too"})
+"""The keys that ``config.env.example`` shows; everybody knows them."""
+
+KEY_FILE = Path(".vcp") / "server.key"
+"""Where a generated key lives, below the home."""
+
+_KEY_BYTES = 32
+_MAX_KEY_FILE_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ServerKey:
+    """The key in force. ``path`` is the file it came from when it is a generated one, else None."""
+
+    value: str = field(repr=False)
+    generated: bool
+    path: Path | None
+
+
+def server_key(config: Config) -> ServerKey:
+    """The configured ``Key``, else the one generated at an earlier start, else a new one.
+
+    A generated key is kept in ``KEY_FILE`` with mode 0600 in a folder of mode 0700. It may be shown on a terminal while
+    the server listens on loopback; it never goes into a log (D42).
+
+    Raises ConfigError if no key is configured and the file can be neither read nor made.
+    """
+    if config.settings.key:
+        return ServerKey(config.settings.key, generated=False, path=None)
+    path = config.home / KEY_FILE
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        value = _stored(path)
+        if not value:
+            fresh = secrets.token_urlsafe(_KEY_BYTES)
+            if path.exists():  # blank or damaged: no key at all
+                write_atomic(path, f"{fresh}\n".encode(), mode=0o600)
+            else:
+                create_atomic(path, f"{fresh}\n".encode(), mode=0o600)
+            # Another process may have been first; its key counts.
+            value = _stored(path)
+    except OSError as error:
+        raise ConfigError(
+            f"no Key is configured and {path} cannot keep a generated one ({error.strerror or error}); "
+            "set Key in config.env or in the environment. "
+            "未设置 Key，且无法保存自动生成的密钥，请在 config.env 中设置 Key。"
+        ) from error
+    return ServerKey(value, generated=True, path=path)
+
+
+def is_loopback(host: str) -> bool:
+    """True when a server bound to ``host`` can be reached from this machine only."""
+    name = host.strip().removeprefix("[").removesuffix("]").lower()
+    if name.rstrip(".") == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def check_bind(config: Config) -> None:
+    """Refuse keys that are none.
+
+    ``undefined`` is refused everywhere: it is what a client sends that has no key. The placeholders of the example are
+    refused as ``Key`` or ``Image_Key`` unless the server listens on loopback. Raises ConfigError.
+    """
+    values = config.settings
+    for name, value in (("Key", values.key), ("Image_Key", values.image_key)):
+        if value.lower() == "undefined":
+            raise ConfigError(
+                f'{name} is "undefined", which clients without a key send; choose another one. '
+                f'{name} 不能是 "undefined"，请换一个密钥。'
+            )
+        if value.lower() in PLACEHOLDERS and not is_loopback(values.host):
+            raise ConfigError(
+                f"{name} is still the placeholder of config.env.example while HOST={values.host} lets other machines "
+                "in; choose a key of your own, or set HOST=127.0.0.1. "
+                f"{name} 仍是示例中的占位值，而 HOST={values.host} 允许其他机器访问："
+                "请改成自己的密钥，或设置 HOST=127.0.0.1。"
+            )
+
+
+def _stored(path: Path) -> str:
+    """The key in the file; empty if there is none in it. Closes the file to others where it is open to them."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_KEY_FILE_BYTES)
+    except FileNotFoundError:
+        return ""
+    if path.stat().st_mode & 0o077:
+        # A key that was put there from outside may lie on a read-only mount; it is still the key.
+        with suppress(OSError):
+            path.chmod(0o600)
+    try:
+        value = data.decode("ascii").strip()
+    except UnicodeDecodeError:
+        return ""
+    return value if value.isprintable() and " " not in value else ""

@@ -1,0 +1,270 @@
+"""Typed settings under their exact names in ``config.env`` (spec vcp-core 2.2 and the settings of our own).
+
+The values come from the ordered environment of the snapshot; pydantic-settings' own readers of environment and dotenv
+files are switched off, because they lower-case keys, drop blank values and expand ``${HOME}`` inside prompts.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, get_args, get_origin
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from annotated_types import Ge, Le
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from app.config.problem import Complaint
+
+DEFAULT_ZONE = "Asia/Shanghai"
+
+IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_SECRETS = frozenset({"Key", "API_Key", "Image_Key", "UpstreamProxy"})
+_MAX_SHOWN = 40
+_HOST = re.compile(r"[A-Za-z0-9._:%-]+")
+
+
+def _flag(value: object) -> object:
+    """True only for the word ``true`` in any case (2.2)."""
+    return value.lower() == "true" if isinstance(value, str) else value
+
+
+def _host(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    value = value.removeprefix("[").removesuffix("]")
+    if not _HOST.fullmatch(value):
+        raise ValueError("is not a host name or an IP address")
+    return value
+
+
+def _zone(value: object) -> object:
+    """The name as the zone database spells it; ``asia/shanghai`` is understood."""
+    if not isinstance(value, str) or not value:
+        return value
+    try:
+        return ZoneInfo(value).key
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        pass  # names are looked up as files, so capitals matter there and folders are found too
+    for name in available_timezones():
+        if name.lower() == value.lower():
+            return name
+    raise ValueError("is not a time zone; write a name such as Asia/Shanghai or Europe/Berlin")
+
+
+def _web_address(value: object) -> object:
+    if not isinstance(value, str) or not value:
+        return value
+    try:
+        parts = urlsplit(value)
+        sound = (
+            parts.scheme.lower() in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port)
+        )
+    except ValueError:
+        sound = False
+    if not sound or any(character.isspace() for character in value):
+        raise ValueError("is not an address that begins with http:// or https:// and names a host")
+    return value
+
+
+def _networks(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    networks: list[IpNetwork] = []
+    for item in _items(value):
+        try:
+            networks.append(ipaddress.ip_network(item, strict=False))
+        except ValueError:
+            raise ValueError(
+                f'holds "{_shortened(item)}", which is no IP address or network such as 10.0.0.0/8'
+            ) from None
+    return tuple(networks)
+
+
+def _origins(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    origins = tuple(item.rstrip("/") for item in _items(value))
+    for origin in origins:
+        if origin not in ("*", "null") and not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#,]+", origin):
+            raise ValueError(f'holds "{_shortened(origin)}", which is no origin such as https://chat.example.com')
+    return origins
+
+
+def _items(value: str) -> list[str]:
+    return [item.strip() for item in value.replace("，", ",").split(",") if item.strip()]
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _extension(value: object) -> object:
+    return value.lower().removeprefix(".") if isinstance(value, str) else value
+
+
+Flag = Annotated[bool, BeforeValidator(_flag)]
+Host = Annotated[str, BeforeValidator(_host)]
+ZoneName = Annotated[str, BeforeValidator(_zone)]
+WebAddress = Annotated[str, BeforeValidator(_web_address)]
+Networks = Annotated[tuple[IpNetwork, ...], BeforeValidator(_networks)]
+Origins = Annotated[tuple[str, ...], BeforeValidator(_origins)]
+Profile = Annotated[Literal["baseline", "head"], BeforeValidator(_lower)]
+Extension = Annotated[Literal["txt", "md"], BeforeValidator(_extension)]
+Seconds = Annotated[float, Field(ge=0.01, le=86_400, allow_inf_nan=False)]
+
+
+class Settings(BaseSettings):
+    """Every setting the server reads. Make one with :func:`read`; the aliases are the names in ``config.env``.
+
+    Times are seconds unless the name says otherwise, sizes of bodies and outputs MiB. ``docs/configuration.md`` says
+    what each one does; a test keeps the two equal.
+    """
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", case_sensitive=True, hide_input_in_errors=True)
+
+    # The server
+    host: Host = Field("127.0.0.1", alias="HOST")
+    port: int = Field(6005, alias="PORT", ge=0, le=65_535)
+    key: str = Field("", alias="Key", repr=False)
+    image_key: str = Field("", alias="Image_Key", repr=False)
+    trusted_proxies: Networks = Field((), alias="TrustedProxies")
+    cors_origins: Origins = Field(("*",), alias="CorsOrigins")
+    ip_blacklist: Flag = Field(True, alias="IpBlacklist")
+    chat_body_limit_mb: int = Field(300, alias="ChatBodyLimitMB", ge=1, le=4096)
+    tool_body_limit_mb: int = Field(16, alias="ToolBodyLimitMB", ge=1, le=4096)
+    max_running_turns: int = Field(1000, alias="MaxRunningTurns", ge=1, le=1_000_000)
+    shutdown_seconds: Seconds = Field(10, alias="ShutdownSeconds")
+    debug_mode: Flag = Field(False, alias="DebugMode")
+    compat_profile: Profile = Field("baseline", alias="compat_profile")
+
+    # The model API
+    api_url: WebAddress = Field("", alias="API_URL")
+    api_key: str = Field("", alias="API_Key", repr=False)
+    api_retries: int = Field(3, alias="ApiRetries", ge=1, le=100)
+    api_retry_delay: int = Field(1000, alias="ApiRetryDelay", ge=0, le=600_000)
+    upstream_proxy: WebAddress = Field("", alias="UpstreamProxy", repr=False)
+    upstream_connect_timeout: Seconds = Field(30, alias="UpstreamConnectTimeout")
+    upstream_first_byte_timeout: Seconds = Field(900, alias="UpstreamFirstByteTimeout")
+    upstream_idle_timeout: Seconds = Field(300, alias="UpstreamIdleTimeout")
+    upstream_errors_as_status: Flag = Field(False, alias="UpstreamErrorsAsStatus")
+
+    # The turn
+    show_vcp: Flag = Field(False, alias="ShowVCP")
+    max_vcp_loop_stream: int = Field(5, alias="MaxVCPLoopStream", ge=1, le=1000)
+    max_vcp_loop_non_stream: int = Field(5, alias="MaxVCPLoopNonStream", ge=1, le=1000)
+    eager_tools: Flag = Field(True, alias="EagerTools")
+    max_tool_calls_per_round: int = Field(256, alias="MaxToolCallsPerRound", ge=1, le=100_000)
+    tool_result_max_chars: int = Field(200_000, alias="ToolResultMaxChars", ge=1, le=100_000_000)
+    forward_round_usage: Flag = Field(False, alias="ForwardRoundUsage")
+    cancel_tools_on_disconnect: Flag = Field(True, alias="CancelToolsOnDisconnect")
+    heartbeat_seconds: Seconds = Field(5, alias="HeartbeatSeconds")
+
+    # Tools and plugins
+    vcp_tool_code: Flag = Field(False, alias="VCPToolCode")
+    vcp_tool_code_everywhere: Flag = Field(True, alias="VCPToolCodeEverywhere")
+    plugin_max_running: int = Field(64, alias="PluginMaxRunning", ge=1, le=10_000)
+    plugin_queue_limit: int = Field(1024, alias="PluginQueueLimit", ge=0, le=1_000_000)
+    plugin_queue_seconds: Seconds = Field(60, alias="PluginQueueSeconds")
+    plugin_output_limit_mb: int = Field(64, alias="PluginOutputLimitMB", ge=1, le=4096)
+    plugin_stop_seconds: Seconds = Field(2, alias="PluginStopSeconds")
+
+    # Prompts and time
+    default_timezone: ZoneName = Field(DEFAULT_ZONE, alias="DEFAULT_TIMEZONE")
+    report_timezone: ZoneName = Field("", alias="REPORT_TIMEZONE")
+    expand_agents_in_all_roles: Flag = Field(False, alias="ExpandAgentsInAllRoles")
+    resolve_variables_in_any_order: Flag = Field(False, alias="ResolveVariablesInAnyOrder")
+
+    # Diaries
+    diary_max_chars: int = Field(2_000_000, alias="DiaryMaxChars", ge=1, le=1_000_000_000)
+    daily_note_extension: Extension = Field("txt", alias="DAILY_NOTE_EXTENSION")
+    tag_model: str = Field("gemini-2.5-flash-preview-09-2025-thinking", alias="TagModel")
+    tag_model_max_tokens: int = Field(40_000, alias="TagModelMaxTokens", ge=1, le=10_000_000)
+    tag_model_prompt: str = Field("TagMaster.txt", alias="TagModelPrompt")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what the caller hands in counts."""
+        return (init_settings,)
+
+
+def names() -> dict[str, FieldInfo]:
+    """The name in ``config.env`` of every setting, in the order of the class, with its definition."""
+    return {str(field.alias): field for field in Settings.model_fields.values()}
+
+
+def read(environ: Mapping[str, str], file_keys: frozenset[str] = frozenset()) -> tuple[Settings, tuple[Complaint, ...]]:
+    """Settings out of an environment, and what is wrong with it.
+
+    A blank value counts as not set. A value that cannot be used gives way to the default, with one complaint that says
+    what would be right (P19, P89); the other settings stay in force. ``file_keys`` are looked through for names that
+    differ from a setting in capitals only, since those have no effect.
+    """
+    known = names()
+    values = {name: environ[name].strip() for name in known if environ.get(name, "").strip()}
+    reasons: dict[str, str] = {}
+    try:
+        settings = Settings(**_typed(values))
+    except ValidationError as error:
+        for detail in error.errors(include_url=False, include_input=False):
+            name = str(detail["loc"][0])
+            own_words = detail.get("ctx", {}).get("error")
+            reasons.setdefault(name, _reason(name, known[name], values[name], own_words))
+        settings = Settings(**_typed({name: value for name, value in values.items() if name not in reasons}))
+    for name, value in values.items():
+        if known[name].annotation is bool and value.lower() in ("1", "yes", "on", "y", "t"):
+            reasons[name] = f'"{value}" counts as false; only the word true switches a setting on'
+    reasons |= _misspelt(known, environ, file_keys)
+    return settings, tuple(Complaint(name, reason) for name, reason in reasons.items())
+
+
+def _typed(values: dict[str, str]) -> dict[str, Any]:
+    # Settings' own signature wants ready types; the validators above take the text of the file.
+    return dict(values)
+
+
+def _misspelt(known: Mapping[str, FieldInfo], environ: Mapping[str, str], file_keys: frozenset[str]) -> dict[str, str]:
+    by_lower = {name.lower(): name for name in known}
+    found = {}
+    for key in environ:
+        name = by_lower.get(key.lower())
+        if key in file_keys and name is not None and name not in environ:
+            found[key] = f"has no effect; capitals count, the setting is called {name}"
+    return found
+
+
+def _reason(name: str, field: FieldInfo, value: str, own_words: object) -> str:
+    default = field.get_default()
+    instead = "nothing" if default in ("", ()) else ",".join(default) if isinstance(default, tuple) else str(default)
+    # An address may carry a password.
+    shown = "the value" if name in _SECRETS or "@" in value else f'"{_shortened(value)}"'
+    wrong = str(own_words) if own_words else f"is not {expected(field)}"
+    return f"{shown} {wrong}; using the default ({instead})"
+
+
+def expected(field: FieldInfo) -> str:
+    """What a setting's value has to be, in words: the range of a number, the words of a choice."""
+    if get_origin(field.annotation) is Literal:
+        return "one of " + ", ".join(get_args(field.annotation))
+    kinds: dict[object, str] = {int: "a whole number", float: "a number", bool: "true or false"}
+    kind = kinds.get(field.annotation, "text")
+    low = next((limit.ge for limit in field.metadata if isinstance(limit, Ge)), None)
+    high = next((limit.le for limit in field.metadata if isinstance(limit, Le)), None)
+    return kind if low is None else f"{kind} from {low} to {high}"
+
+
+def _shortened(value: str) -> str:
+    line = " ".join(value.split())
+    return line if len(line) <= _MAX_SHOWN else line[:_MAX_SHOWN] + "…"
