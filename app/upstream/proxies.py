@@ -1,0 +1,107 @@
+"""Which proxy a request goes through: the configured one, else the usual environment variables. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
+from urllib.parse import urlsplit
+
+from app.errors import ConfigError, UpstreamConnectError
+
+
+def proxy_url(value: str, setting: str) -> str | None:
+    """The address of a proxy as a request needs it, or None for an empty setting.
+
+    ``host:port`` means ``http://host:port``. Raises ``ConfigError`` that names the setting, and never repeats its
+    value, which may hold a password.
+    """
+    text = value.strip()
+    if not text:
+        return None
+    if "://" not in text:
+        text = f"http://{text}"
+    scheme = text.partition("://")[0].lower()
+    if scheme not in ("http", "https"):
+        raise ConfigError(
+            f"{setting} names a {scheme}:// proxy; only http:// and https:// proxies can be used, "
+            "most SOCKS proxies offer an http:// port too"
+        )
+    try:
+        parts = urlsplit(text)
+        usable = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or any(character.isspace() for character in text):
+        raise ConfigError(f"{setting} is no usable proxy address; write it as http://host:port")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentProxies:
+    """The proxy variables of an environment, read once.
+
+    ``by_scheme`` maps ``http``, ``https`` and ``all`` to (variable, value). Loopback addresses are never reached
+    through a proxy of the environment: it could not reach them.
+    """
+
+    by_scheme: Mapping[str, tuple[str, str]]
+    exceptions: tuple[str, ...]
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> EnvironmentProxies:
+        """Read ``http_proxy``, ``https_proxy``, ``all_proxy`` and ``no_proxy``; lower-case names win."""
+        found = {}
+        for scheme in ("http", "https", "all"):
+            for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper()):
+                if environment.get(name, "").strip():
+                    found[scheme] = (name, environment[name])
+                    break
+        listed = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+        entries = (entry.strip().lower() for entry in listed.replace(" ", ",").split(","))
+        return cls(found, tuple(entry for entry in entries if entry))
+
+    def proxy_for(self, url: str) -> str | None:
+        """The proxy for a request to ``url``; raises ``UpstreamConnectError`` when the variable cannot be used."""
+        parts = urlsplit(url)
+        variable = self.by_scheme.get(parts.scheme.lower()) or self.by_scheme.get("all")
+        if variable is None:
+            return None
+        host = (parts.hostname or "").rstrip(".")
+        port = parts.port or (443 if parts.scheme.lower() == "https" else 80)
+        if _is_loopback(host) or any(_covers(entry, host, port) for entry in self.exceptions):
+            return None
+        name, value = variable
+        try:
+            return proxy_url(value, name)
+        except ConfigError as error:
+            raise UpstreamConnectError(f"{error.message}; set UpstreamProxy, or list {host} in NO_PROXY") from error
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _covers(entry: str, host: str, port: int) -> bool:
+    """True when a ``no_proxy`` entry names the host, a domain above it, a network with it, or everything."""
+    if entry == "*":
+        return True
+    try:
+        network = ip_network(entry.strip("[]"), strict=False)
+    except ValueError:
+        network = None
+    if network is not None:
+        try:
+            return ip_address(host) in network
+        except ValueError:
+            return False
+    name, colon, wanted = entry.rpartition(":")
+    if colon and wanted.isdecimal():
+        return int(wanted) == port and _covers(name, host, port)
+    domain = entry.removeprefix("*").lstrip(".").rstrip(".")
+    return bool(domain) and (host == domain or host.endswith(f".{domain}"))

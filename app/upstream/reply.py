@@ -1,0 +1,180 @@
+"""The answer of a model API, read piece by piece (spec 4.7, D27)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Protocol
+
+from app.errors import UpstreamBrokenError, UpstreamError, UpstreamTimeoutError
+
+EVENT_STREAM = "text/event-stream"
+
+HOP_BY_HOP = frozenset(
+    {
+        # Spec 1.5 names these five, the HTTP standard the others.
+        "content-encoding",
+        "transfer-encoding",
+        "connection",
+        "content-length",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "upgrade",
+    }
+)
+
+
+class Source(Protocol):
+    """Where a reply comes from: a response of the HTTP client, decompressed and without framing."""
+
+    status: int
+    headers: Mapping[str, str]
+    header_items: Sequence[tuple[str, str]]
+    host: str
+
+    def take(self) -> bytes | None:
+        """What is buffered (``b""``: nothing yet), None at the end; raises ``UpstreamBrokenError``."""
+        ...
+
+    async def wait(self) -> bytes:
+        """The next piece, ``b""`` at the end; raises ``UpstreamBrokenError``, also after ``abort``."""
+        ...
+
+    def abort(self) -> None:
+        """Close the connection now, unless the answer was read to its end. May be called again."""
+        ...
+
+
+class Reply:
+    """The answer of a model API; to be closed by whoever got it, or used with ``async with``.
+
+    ``headers`` finds names in any case. Reading holds back the upstream: while nobody reads, at most half a MiB is
+    buffered. One reader at a time.
+    """
+
+    def __init__(self, source: Source, first: bytes | None, idle: float) -> None:
+        self.status = source.status
+        self.headers = source.headers
+        self._source = source
+        self._first = first
+        self._idle = idle
+        self._closed = False
+        self._ended = False
+        self._silent_too_long = False
+        self._loop = asyncio.get_running_loop()
+        self._waiting_since: float | None = None
+        # One timer for the whole answer instead of one for each piece: pieces may come a thousand times a second.
+        self._watch: asyncio.TimerHandle | None = self._loop.call_later(idle, self._check_silence)
+
+    @property
+    def content_type(self) -> str:
+        """The ``Content-Type`` header as it was sent, empty when there was none."""
+        return self.headers.get("Content-Type", "")
+
+    @property
+    def is_event_stream(self) -> bool:
+        """True when the upstream streams, whatever was asked for (P25)."""
+        return self.content_type.partition(";")[0].strip().lower() == EVENT_STREAM
+
+    def end_to_end_headers(self) -> list[tuple[str, str]]:
+        """The headers that may be passed on to a client, in order, repeated ones too (spec 1.5, 4.7)."""
+        items = self._source.header_items
+        named = {
+            part.strip().lower() for name, value in items if name.lower() == "connection" for part in value.split(",")
+        }
+        return [(name, value) for name, value in items if name.lower() not in HOP_BY_HOP and name.lower() not in named]
+
+    async def read_some(self) -> bytes:
+        """Everything that has arrived, as soon as there is something; ``b""`` at the end.
+
+        Raises ``UpstreamBrokenError`` when the answer breaks off or was closed, and ``UpstreamTimeoutError`` (phase
+        ``idle``) when nothing comes for too long. What arrived before a fault is returned before the fault is raised.
+        """
+        if self._closed and not self._ended:
+            raise self._closed_error()
+        if self._first is not None:
+            first, self._first = self._first, None
+            if first:
+                return first
+        if self._ended:
+            return b""
+        block = self._source.take()
+        if block == b"":
+            block = await self._wait()
+        if not block:
+            self._ended = True
+            self._stop_watch()
+            return b""
+        return block
+
+    async def read_all(self, limit: int) -> bytes:
+        """The whole rest of the body; ``UpstreamBrokenError`` when it has more than ``limit`` bytes."""
+        blocks: list[bytes] = []
+        size = 0
+        while block := await self.read_some():
+            size += len(block)
+            if size > limit:
+                self._drop()
+                raise UpstreamBrokenError(f"the answer of {self._source.host} is larger than {limit} bytes")
+            blocks.append(block)
+        return b"".join(blocks)
+
+    async def close(self) -> None:
+        """Let the connection go: kept for further requests when the answer was read to its end, else dropped at once.
+
+        Never waits; may be called again.
+        """
+        self._drop()
+
+    async def __aenter__(self) -> Reply:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._drop()
+
+    async def _wait(self) -> bytes:
+        self._waiting_since = self._loop.time()
+        try:
+            return await self._source.wait()
+        except asyncio.CancelledError:
+            self._drop()
+            raise
+        except UpstreamBrokenError as error:
+            if self._closed:
+                raise self._closed_error() from error
+            raise
+        finally:
+            self._waiting_since = None
+
+    def _closed_error(self) -> UpstreamError:
+        host = self._source.host
+        if self._silent_too_long:
+            text = f"{host} sent nothing for {self._idle:g} s in the middle of its answer; the limit can be raised"
+            return UpstreamTimeoutError(text, phase="idle")
+        return UpstreamBrokenError(f"the answer of {host} was closed on our side")
+
+    def _check_silence(self) -> None:
+        now = self._loop.time()
+        since = self._waiting_since
+        if since is not None and now >= since + self._idle:
+            self._silent_too_long = True
+            self._drop()  # wakes the reader
+            return
+        self._watch = self._loop.call_at((now if since is None else since) + self._idle, self._check_silence)
+
+    def _stop_watch(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
+    def _drop(self) -> None:
+        self._closed = True
+        self._stop_watch()
+        self._source.abort()

@@ -1,0 +1,277 @@
+"""One HTTP exchange with a model API. The only module of the program that imports aiohttp.
+
+aiohttp, because it keeps its speed with many connections. Its defaults that do not suit a model API are set here:
+no total time limit, no limit on connections, no cookies, no redirects, no proxy or password file of its own choice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+from aiohttp import payload
+
+from app.errors import UpstreamBrokenError, UpstreamConnectError, UpstreamTimeoutError
+from app.upstream.limits import UpstreamLimits
+from app.upstream.reply import Reply
+from app.upstream.retry import RETRIED_STATUSES, Fault
+from app.upstream.urls import host_of
+
+_HEADER_LINE_BYTES = 64 * 1024
+_HEADER_COUNT = 512
+_READ_BUFFER_BYTES = 256 * 1024  # reading pauses when twice this is waiting to be taken
+_BODY_SLICE_BYTES = 256 * 1024
+_KEPT_SECONDS = 15.0  # how long an unused connection is kept
+_PROBE_AFTER_SECONDS = 60  # a silent connection is kept known to the routers on its way, or found dead
+_PROBE_EVERY_SECONDS = 20
+
+
+class Wire:
+    """The connections to model APIs: made when needed, kept for a while, in any number."""
+
+    def __init__(self, limits: UpstreamLimits, tls: ssl.SSLContext | None = None) -> None:
+        self._limits = limits
+        self._tls = tls
+        self._session: aiohttp.ClientSession | None = None
+
+    async def start(self) -> None:
+        """Make the connection pool; the loop must be running."""
+        trace = aiohttp.TraceConfig()
+        trace.on_connection_create_end.append(_connection_made)
+        trace.on_connection_reuseconn.append(_connection_reused)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=0, keepalive_timeout=_KEPT_SECONDS, ssl=self._tls or True, socket_factory=self._socket
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),  # cookies of one client's answer must not go out with another's
+            timeout=aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None),
+            trust_env=False,  # it would also look for passwords in .netrc, and read the environment on every request
+            skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
+            read_bufsize=_READ_BUFFER_BYTES,
+            max_line_size=_HEADER_LINE_BYTES,
+            max_field_size=_HEADER_LINE_BYTES,
+            max_headers=_HEADER_COUNT,
+            trace_configs=[trace],
+        )
+
+    async def stop(self) -> None:
+        """Close every connection; answers that are still read break off."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def open(
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None, proxy: str | None
+    ) -> Reply | Fault:
+        """Send one request, once. The reply to it has its first piece of body if its status is 200.
+
+        An attempt that brought no answer is returned as a ``Fault``, never raised. Cancelling closes the connection.
+        """
+        if self._session is None:
+            raise RuntimeError("the upstream client is not started")
+        attempt = _Attempt(self._limits)
+        host = host_of(url)
+        try:
+            async with attempt.timeout:
+                response = await self._session.request(
+                    method,
+                    url,
+                    data=_RequestBody(body) if body else None,
+                    headers=headers,
+                    proxy=proxy,
+                    allow_redirects=False,
+                    trace_request_ctx=attempt,
+                )
+                attempt.answered = True
+                first: bytes | None = None
+                try:
+                    if response.status == 200:
+                        first = await response.content.readany()
+                except BaseException:
+                    _abort(response)
+                    raise
+        except TimeoutError:
+            return attempt.timed_out(host)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return _fault_of(error, host, proxy, attempt)
+        return Reply(_Answer(response, host), first, self._limits.idle)
+
+    def _socket(self, address: aiohttp.connector.AddrInfoType) -> socket.socket:
+        family, kind, protocol = address[:3]
+        made = socket.socket(family, kind, protocol)
+        made.setblocking(False)
+        # A model may think for minutes: routers forget a connection on which nothing moves.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        options: tuple[tuple[str, int], ...] = (
+            ("TCP_KEEPIDLE", _PROBE_AFTER_SECONDS),
+            ("TCP_KEEPINTVL", _PROBE_EVERY_SECONDS),
+            # A peer that takes nothing more of a request must not hold its socket for ever.
+            ("TCP_USER_TIMEOUT", int(self._limits.first_byte * 1000)),
+        )
+        for name, value in options:
+            if hasattr(socket, name):  # not every system knows all of them
+                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        return made
+
+
+class _Attempt:
+    """What is known about one attempt while it runs: its phase, and the limit that goes with it."""
+
+    def __init__(self, limits: UpstreamLimits) -> None:
+        self._limits = limits
+        self.connected = False
+        self.reused = False
+        self.answered = False
+        self.timeout = asyncio.timeout(limits.connect)
+
+    def connection_ready(self, *, reused: bool) -> None:
+        """The connection stands: from now on the first byte is waited for."""
+        self.connected, self.reused = True, reused
+        self.timeout.reschedule(asyncio.get_running_loop().time() + self._limits.first_byte)
+
+    def timed_out(self, host: str) -> Fault:
+        """The fault when the limit of the present phase ran out. Only connecting is tried again (issue: 4.10)."""
+        if not self.connected:
+            text = f"no connection to {host} within {self._limits.connect:g} s; check API_URL and the network"
+            return Fault(UpstreamTimeoutError(text, phase="connect"), retried=True)
+        text = f"{host} sent no answer within {self._limits.first_byte:g} s; the limit can be raised"
+        return Fault(UpstreamTimeoutError(text, phase="first_byte"), retried=False)
+
+
+class _Answer:
+    """The ``Source`` of a reply: the body of one aiohttp response."""
+
+    def __init__(self, response: aiohttp.ClientResponse, host: str) -> None:
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers
+        self.header_items: Sequence[tuple[str, str]] = tuple(response.headers.items())
+        self.host = host
+        self._response = response
+        self._content = response.content
+
+    def take(self) -> bytes | None:
+        content = self._content
+        broken = content.exception()
+        if broken is None:
+            block = content.read_nowait()
+            return None if not block and content.at_eof() else block
+        # The public ways raise at once; text that had arrived before the break belongs to the client.
+        left = content._read_nowait(-1)
+        if not left:
+            raise UpstreamBrokenError(_broken_text(self.host, broken)) from broken
+        return left
+
+    async def wait(self) -> bytes:
+        try:
+            return await self._content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            raise UpstreamBrokenError(_broken_text(self.host, error)) from error
+
+    def abort(self) -> None:
+        _abort(self._response)
+
+
+class _RequestBody(payload.Payload):
+    """A request body that is in memory. Written in slices, so that a large one neither warns nor blocks the loop."""
+
+    _value: bytes
+    _autoclose = True
+
+    def __init__(self, value: bytes) -> None:
+        super().__init__(value)
+        self._size = len(value)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """The body as text."""
+        return self._value.decode(encoding, errors)
+
+    async def write(self, writer: Any) -> None:
+        """Write all of it."""
+        if len(self._value) <= _BODY_SLICE_BYTES:
+            await writer.write(self._value)
+            return
+        view = memoryview(self._value)
+        for start in range(0, len(view), _BODY_SLICE_BYTES):
+            await writer.write(view[start : start + _BODY_SLICE_BYTES])
+
+
+async def _connection_made(
+    session: aiohttp.ClientSession, context: SimpleNamespace, params: aiohttp.TraceConnectionCreateEndParams
+) -> None:
+    context.trace_request_ctx.connection_ready(reused=False)
+
+
+async def _connection_reused(
+    session: aiohttp.ClientSession, context: SimpleNamespace, params: aiohttp.TraceConnectionReuseconnParams
+) -> None:
+    context.trace_request_ctx.connection_ready(reused=True)
+
+
+def _abort(response: aiohttp.ClientResponse) -> None:
+    """Close the connection of an answer that is not read to its end, without waiting for anything."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        transport = connection.transport
+        if isinstance(transport, asyncio.Transport):
+            transport.abort()
+    response.close()
+
+
+def _fault_of(error: Exception, host: str, proxy: str | None, attempt: _Attempt) -> Fault:
+    """What an exception means. Its own text is not used: it may hold addresses with passwords."""
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        text = f"the proxy {host_of(proxy or '')} answered status {error.status} instead of connecting to {host}"
+        return Fault(UpstreamConnectError(f"{text}; check UpstreamProxy"), retried=error.status in RETRIED_STATUSES)
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        reason = getattr(error.certificate_error, "verify_message", "") or "not trusted"
+        text = f"the certificate of {host} was refused ({reason}); check API_URL and the system's certificates"
+        return Fault(UpstreamConnectError(text), retried=False)
+    if isinstance(error, aiohttp.ClientSSLError):
+        reason = getattr(error.os_error, "reason", None) or "handshake failed"
+        text = f"no secure connection to {host} ({reason}); is it https:// there?"
+        return Fault(UpstreamConnectError(text), retried=True)
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        text = f"the name of {host} cannot be resolved; check API_URL and the network"
+        return Fault(UpstreamConnectError(text), retried=True)
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        text = f"the proxy {host_of(proxy or '')} cannot be reached ({_reason(error)}); check UpstreamProxy"
+        return Fault(UpstreamConnectError(text), retried=True)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        text = f"{host} cannot be reached ({_reason(error)}); check API_URL and that the model API is running"
+        return Fault(UpstreamConnectError(text), retried=True)
+    if isinstance(error, aiohttp.ClientConnectionError | OSError) or (
+        isinstance(error, aiohttp.ClientPayloadError) and not _is_unreadable(error)
+    ):
+        text = f"{host} closed the connection before its answer began ({_reason(error)})"
+        return Fault(UpstreamConnectError(text), retried=True, stale=attempt.reused and not attempt.answered)
+    if isinstance(error, aiohttp.ClientError):
+        return Fault(UpstreamBrokenError(_broken_text(host, error)), retried=False)
+    text = f"the request to {host} cannot be sent: a header has characters that HTTP does not allow; check API_Key"
+    return Fault(UpstreamConnectError(text), retried=False)
+
+
+def _broken_text(host: str, cause: BaseException | None) -> str:
+    if isinstance(cause, aiohttp.ClientResponseError):
+        return f"{host} did not answer in HTTP that can be read; check API_URL (http:// or https://, port)"
+    if isinstance(cause, aiohttp.ClientPayloadError) and _is_unreadable(cause):
+        return f"the answer of {host} is damaged: its compression or framing cannot be read"
+    return f"the answer of {host} broke off in the middle"
+
+
+def _is_unreadable(error: aiohttp.ClientPayloadError) -> bool:
+    """True for bytes that cannot be right, false for bytes that are missing."""
+    cause = error.__cause__
+    return cause is not None and not isinstance(cause, OSError) and type(cause).__name__ not in _MISSING_BYTES
+
+
+_MISSING_BYTES = frozenset({"TransferEncodingError", "ContentLengthError"})
+
+
+def _reason(error: BaseException) -> str:
+    inner = getattr(error, "os_error", error)
+    return getattr(inner, "strerror", None) or "connection lost"
