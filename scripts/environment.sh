@@ -36,15 +36,15 @@ create_with_venv() {
     unfit=''
     for candidate in python3.13 python3.12 python3.11 python3.14 python3 python; do
         runs_python "$candidate" || continue
-        if "$candidate" -c 'import ensurepip, venv' >/dev/null 2>&1; then
+        if "$candidate" -c 'import venv; from ensurepip import version' >/dev/null 2>&1; then
             "$candidate" -m venv "$venv"
             return
         fi
-        unfit=$candidate
+        unfit=${unfit:-$candidate}
     done
     if [ -n "$unfit" ]; then
-        fail "$unfit cannot make an environment: its venv module is missing." \
-            "On Debian and Ubuntu: apt-get install python3-venv (or $(basename "$unfit")-venv)."
+        fail "$unfit cannot make an environment, its venv module is missing." \
+            "On Debian and Ubuntu: apt-get install $unfit-venv"
     fi
     fail "no Python $oldest or newer was found. Install one, or install uv, and run the command again."
 }
@@ -67,7 +67,7 @@ install_with_uv() {
 }
 
 install_with_pip() {
-    "$python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$lock"
+    "$python" -m pip install --quiet --disable-pip-version-check --use-pep517 --require-hashes -r "$lock"
     "$python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 }
 
