@@ -1,0 +1,65 @@
+# Two commands do all the set-up: `make run` and `make test`. Options go through ARGS: make run ARGS="--port 7000"
+# Paths here are relative, so that a checkout whose path has spaces works.
+
+PYTHON = .venv/bin/python
+EXTERNAL = tests/external
+LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --no-header --annotation-style line
+ARGS =
+
+.DEFAULT_GOAL := help
+.PHONY: run test test-external lint format bench bench-full soak lock clean help
+
+run: ## start the server (without API_URL: with the built-in demo model)
+	@sh scripts/environment.sh run
+	@$(PYTHON) -m app.cli serve --home . $(ARGS)
+
+test: ## run the test suite
+	@sh scripts/environment.sh test
+	$(PYTHON) -m pytest -m "not external" $(ARGS)
+
+test-external: $(EXTERNAL)/node_modules/.installed ## run the tests that need programs from outside (Node.js)
+	@sh scripts/environment.sh test
+	$(PYTHON) -m pytest -m external $(ARGS)
+
+lint: ## check format, style, types and layers
+	@sh scripts/environment.sh test
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+	.venv/bin/lint-imports
+
+format: ## bring the code into its format
+	@sh scripts/environment.sh test
+	$(PYTHON) -m ruff format .
+	$(PYTHON) -m ruff check --fix .
+
+bench: ## compare the chat path with a bare pass-through (about a minute)
+	@sh scripts/environment.sh test
+	$(PYTHON) -m bench $(ARGS)
+
+bench-full: ## the same, longer and with more cases
+	@sh scripts/environment.sh test
+	$(PYTHON) -m bench --full $(ARGS)
+
+soak: ## keep the server under load and watch memory, files and processes
+	@sh scripts/environment.sh test
+	$(PYTHON) -m bench.soak $(ARGS)
+
+lock: ## write requirements/*.lock anew from pyproject.toml; ARGS=--upgrade takes newer versions
+	@uv --version >/dev/null 2>&1 || { echo "error: make lock needs uv on the PATH." >&2; exit 1; }
+	$(LOCK) pyproject.toml --group build --output-file requirements/run.lock $(ARGS)
+	$(LOCK) pyproject.toml --group dev --constraint requirements/run.lock --output-file requirements/test.lock $(ARGS)
+	@cd $(EXTERNAL) && npm install --package-lock-only --no-audit --no-fund
+
+clean: ## remove the environment and everything that tools left behind
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis $(EXTERNAL)/node_modules
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+# The mark is made last: `npm ci` empties the folder first, so an interrupted one leaves none.
+$(EXTERNAL)/node_modules/.installed: $(EXTERNAL)/package.json $(EXTERNAL)/package-lock.json
+	@npm --version >/dev/null 2>&1 || { echo "error: make test-external needs Node.js 18 or newer with npm." >&2; exit 1; }
+	cd $(EXTERNAL) && npm ci --no-audit --no-fund && : > node_modules/.installed

@@ -1,0 +1,104 @@
+#!/bin/sh
+# Makes .venv hold what a lock file names, and the project itself in editable form.
+#
+#   scripts/environment.sh run     what the server needs
+#   scripts/environment.sh test    that, and what tests and linters need
+#
+# Does nothing and asks no network when .venv already fits. The stamp is written last, so an interrupted run starts over.
+set -eu
+
+CDPATH='' cd -- "$(dirname -- "$0")/.."
+here=$(pwd)
+venv=.venv
+python=$venv/bin/python
+oldest='3.11'
+
+say() { printf '%s\n' "$*" >&2; }
+
+fail() {
+    say "error: $*"
+    exit 1
+}
+
+runs_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+
+# A command that is on the PATH may still be a shim without a program behind it: only its answer counts.
+has_uv() { uv --version >/dev/null 2>&1; }
+
+# An environment that was moved, was left half made, or lost its interpreter is of no use.
+is_usable() {
+    [ "$(cat "$venv/.place" 2>/dev/null)" = "$here" ] || return 1
+    runs_python "$python" || return 1
+    has_uv || "$python" -m pip --version >/dev/null 2>&1
+}
+
+create_with_venv() {
+    unfit=''
+    for candidate in python3.13 python3.12 python3.11 python3.14 python3 python; do
+        runs_python "$candidate" || continue
+        if "$candidate" -c 'import venv; from ensurepip import version' >/dev/null 2>&1; then
+            "$candidate" -m venv "$venv"
+            return
+        fi
+        unfit=${unfit:-$candidate}
+    done
+    if [ -n "$unfit" ]; then
+        fail "$unfit cannot make an environment, its venv module is missing." \
+            "On Debian and Ubuntu: apt-get install $unfit-venv"
+    fi
+    fail "no Python $oldest or newer was found. Install one, or install uv, and run the command again."
+}
+
+create() {
+    rm -rf "$venv"
+    if has_uv; then
+        if uv venv --quiet --python ">=$oldest" "$venv"; then
+            return
+        fi
+        say "uv could not make an environment; trying python -m venv."
+        rm -rf "$venv"
+    fi
+    create_with_venv
+}
+
+install_with_uv() {
+    uv pip install --quiet --python "$python" --require-hashes -r "$lock"
+    uv pip install --quiet --python "$python" --no-deps --no-build-isolation --editable .
+}
+
+install_with_pip() {
+    "$python" -m pip install --quiet --disable-pip-version-check --use-pep517 --require-hashes -r "$lock"
+    "$python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+}
+
+case ${1-} in
+    run | test) wanted=$1 ;;
+    *) fail "usage: scripts/environment.sh run|test" ;;
+esac
+lock=requirements/$wanted.lock
+stamp=$venv/.installed
+sum=$(cat pyproject.toml requirements/run.lock requirements/test.lock | cksum)
+
+# What tests need includes what the server needs.
+fitting="test $sum"
+if is_usable; then
+    installed=$(cat "$stamp" 2>/dev/null || true)
+    if [ "$installed" = "$wanted $sum" ] || [ "$installed" = "$fitting" ]; then
+        exit 0
+    fi
+else
+    say "Making the Python environment in $venv ..."
+    create
+    printf '%s\n' "$here" >"$venv/.place"
+fi
+
+rm -f "$stamp"
+if has_uv; then
+    say "Installing $lock with uv ..."
+    install_with_uv
+else
+    say "Installing $lock with pip; the first time takes a minute or two ..."
+    install_with_pip
+fi
+printf '%s\n' "$wanted $sum" >"$stamp.new"
+mv "$stamp.new" "$stamp"
