@@ -19,7 +19,6 @@ from app.extend import (
     ToolResult,
     ToolSpec,
 )
-from app.protocol.markers import too_many_calls
 from app.protocol.tool_blocks import BlockScanner, ToolBlock
 from app.tools.text_calls import call_from_block
 
@@ -107,7 +106,10 @@ class RoundCalls:
         else:
             self._calls.append(call)
             if over:
-                message = too_many_calls(self._rules.limit)
+                message = (
+                    f"错误：本轮工具调用超过上限 {self._rules.limit} 个，此调用未执行。"
+                    f" / not run: one reply may call at most {self._rules.limit} tools (MaxToolCallsPerRound)"
+                )
                 self._ended(call, ToolResult(error_kind=ErrorKind.LIMIT, message=message))
                 return
         spec = self._find_spec(call.tool)

@@ -8,6 +8,7 @@ from typing import Any
 
 from app.chat.payload import dumps, joined_text, loads
 from app.errors import UpstreamBrokenError
+from app.protocol.chat import DONE_DATA, sse
 from app.protocol.sse import SseEvent
 
 log = logging.getLogger(__name__)
@@ -16,8 +17,6 @@ MAX_REPLY_CHARS = 64 * 1024 * 1024
 """Most characters of one round's text; beyond it the upstream is called broken."""
 
 MAX_DROPPED_LOGGED = 5
-
-_DONE = b"[DONE]"
 
 
 class AnswerState:
@@ -69,7 +68,7 @@ class RoundReader:
     def take(self, event: SseEvent) -> bytes | None:
         """Read one event; the bytes to forward, or None."""
         data = event.data
-        if data.strip() == _DONE:
+        if data.strip() == DONE_DATA:
             self.done = True
             return None
         try:
@@ -100,7 +99,7 @@ class RoundReader:
         if not changed:
             return event.raw
         chunk["choices"] = kept
-        return b"data: " + dumps(chunk) + b"\n\n"
+        return sse(dumps(chunk))
 
     def _without_choices(self, chunk: dict[str, Any], event: SseEvent) -> bytes | None:
         error = chunk.get("error")

@@ -11,9 +11,11 @@ from app.chat.payload import dumps, joined_text, loads
 from app.chat.reading import AnswerState
 from app.errors import UpstreamConnectError, UpstreamError, UpstreamStatusError, VcpError
 from app.protocol import markers
-from app.protocol.chat import DONE, chunk, error_object
+from app.protocol.chat import DONE, chunk, error_object, sse
 
 DEFAULT_FINISH = "stop"
+
+_ID_FINAL = markers.ID_FINAL_STOP.removesuffix("stop-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def failure_text(error: VcpError) -> str:
     if isinstance(error, UpstreamStatusError) and not error.exhausted:
         return markers.upstream_status_error(error.upstream_status, error.body.decode("utf-8", "replace"))
     if isinstance(error, UpstreamError):
-        return markers.upstream_unreachable_error(error.message)
+        return markers.upstream_unreachable(error.message)
     return f"[ERROR] {error.message}"
 
 
@@ -107,11 +109,11 @@ class StreamRenderer:
 
     async def separator(self) -> None:
         """A newline in the content of a chunk."""
-        await self._say("chatcmpl-vcp", "\n")
+        await self._say(markers.ID_SHOW_VCP, "\n")
 
     async def block(self, text: str) -> None:
         """A ShowVCP block in a chunk of its own."""
-        await self._say("chatcmpl-vcp", text)
+        await self._say(markers.ID_SHOW_VCP, text)
 
     async def failed(self, error: VcpError, *, first_round: bool) -> None:
         """A readable chunk, a finish and the end mark, whatever the fault (B20)."""
@@ -119,16 +121,16 @@ class StreamRenderer:
             self.status_answer = error_answer(error)
             return
         status = isinstance(error, UpstreamStatusError) and not error.exhausted
-        kind = "chatcmpl-VCP-upstream-error" if status else "chatcmpl-VCP-error"
+        kind = markers.ID_UPSTREAM_ERROR if status else markers.ID_ERROR
         text = failure_text(error)
         await self._end_with(kind, "\n" + text if self._begun else text)
 
     async def interrupted(self) -> None:
         """A notice when nothing was sent yet (spec 1.7), else just a well-formed end (B21)."""
         if self._begun:
-            await self._send(self._chunk("chatcmpl-VCP-final-stop", {}, DEFAULT_FINISH), end=True)
+            await self._send(self._chunk(markers.ID_FINAL_STOP, {}, DEFAULT_FINISH), end=True)
         else:
-            await self._end_with("chatcmpl-interrupt", markers.INTERRUPTED)
+            await self._end_with(markers.ID_INTERRUPT, markers.INTERRUPTED)
 
     async def finish(self, ending: Ending) -> None:
         """One finish reason for each choice, the usage chunk if there is one, the end mark (D1, D25, D32)."""
@@ -139,9 +141,9 @@ class StreamRenderer:
             reasons[0] = "length"
         for index in sorted(reasons):
             reason = reasons[index]
-            out.append(self._chunk(f"chatcmpl-VCP-final-{reason}", {}, reason, index))
+            out.append(self._chunk(f"{_ID_FINAL}{reason}-", {}, reason, index))
         if ending.usage is not None:
-            tail = self._chunk(self._answer.id or "chatcmpl-vcp-usage", {}, None)
+            tail = self._chunk(markers.ID_SHOW_VCP, {}, None)
             tail["choices"] = []
             tail["usage"] = dict(ending.usage)
             out.append(tail)
@@ -162,10 +164,8 @@ class StreamRenderer:
 
     def _chunk(self, kind: str, delta: dict[str, Any], finish: str | None, index: int = 0) -> dict[str, Any]:
         now = self._clock()
-        own_id = kind.startswith(("chatcmpl-VCP-", "chatcmpl-vcp", "chatcmpl-interrupt"))
-        identifier = f"{kind}-{int(now * 1000)}" if own_id else kind
         return chunk(
-            identifier,
+            f"{kind}{int(now * 1000)}",
             self._answer.model or self._model,
             self._answer.created or int(now),
             delta,
@@ -175,7 +175,7 @@ class StreamRenderer:
 
     async def _send(self, *chunks: dict[str, Any], end: bool = False) -> None:
         self._begun = True
-        data = b"".join(b"data: " + dumps(one) + b"\n\n" for one in chunks)
+        data = b"".join(sse(dumps(one)) for one in chunks)
         await self._write(data + DONE if end else data)
 
 

@@ -11,9 +11,9 @@ from app.chat.payload import dumps, loads
 from app.chat.reading import MAX_REPLY_CHARS, AnswerState, RoundReader
 from app.chat.render import Renderer
 from app.errors import UpstreamBrokenError, UpstreamStatusError
-from app.protocol.chat import CompletionJoiner, completion_to_chunks, text_of
+from app.protocol.chat import CompletionJoiner, completion_to_chunks, sse, text_of
 from app.protocol.sse import SseEvent, SseReader
-from app.upstream.client import Reply
+from app.upstream.reply import Reply
 
 MAX_PLAIN_BYTES = 256 * 1024 * 1024
 """Largest plain answer that is read."""
@@ -52,7 +52,7 @@ async def read_stream(
         if completion is None or not isinstance(completion.get("choices"), list):
             raise UpstreamBrokenError("the upstream answered neither with an event stream nor with a completion")
         chunks = (dumps(chunk) for chunk in completion_to_chunks(completion))
-        events = [SseEvent(data=data, raw=b"data: " + data + b"\n\n") for data in chunks]
+        events = [SseEvent(data, sse(data), "") for data in chunks]
         await _pass_on(events, reader, calls, renderer)
     calls.finish()
     return RoundAnswer(reader.text, reader.finish_reasons, reader.usage, reader.native_calls)

@@ -36,10 +36,12 @@ from app.extend import (
     TurnFinished,
     TurnStarted,
 )
+from app.protocol import markers
 from app.protocol.diary import find_diary_blocks
 from app.protocol.timestamps import iso_millis
 from app.tools.rendering import ResultFormat, model_parts, payload_content, show_vcp_block
 from app.upstream.client import UpstreamClient
+from app.upstream.reply import Reply
 
 log = logging.getLogger(__name__)
 
@@ -97,9 +99,9 @@ class TurnParts:
     new_id: Callable[[], str]
 
 
-def passed_headers(headers: Mapping[str, str]) -> dict[str, str]:
+def passed_headers(reply: Reply) -> dict[str, str]:
     """The upstream's headers that mean something to a client: request ids and rate limits."""
-    return {name: value for name, value in headers.items() if name.lower().startswith(_PASSED_HEADERS)}
+    return {name: value for name, value in reply.end_to_end_headers() if name.lower().startswith(_PASSED_HEADERS)}
 
 
 class Turn:
@@ -142,7 +144,7 @@ class Turn:
         except Exception as error:  # the turn's boundary: a fault of ours must not cut the client off
             log.exception("turn %s failed", request.id)
             outcome, error_text = Outcome.ERROR, f"{type(error).__name__}: {error}"
-            fault = VcpError("A fatal internal error occurred.")
+            fault = VcpError(markers.FATAL_ERROR)
             await self._renderer.failed(fault, first_round=self._round <= 1)
         finally:
             await self._settle()
@@ -238,7 +240,7 @@ class Turn:
         )
         try:
             if number == 1:
-                self._answer.headers = passed_headers(reply.headers)
+                self._answer.headers = passed_headers(reply)
             else:
                 await self._renderer.separator()
             if request.stream:

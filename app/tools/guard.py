@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Callable
 
 from app.extend import CallContext, Door, ErrorKind, ToolCall, ToolResult, ToolSpec
-from app.protocol.markers import TOOL_PASSWORD_REFUSED
+from app.protocol.markers import PASSWORD_REFUSED
 
 
 class PasswordGuard:
@@ -30,7 +30,7 @@ class PasswordGuard:
         given = call.password or ""
         if code and hmac.compare_digest(given.strip().encode(), code.encode()):
             return None
-        return ToolResult(error_kind=ErrorKind.REFUSED, message=TOOL_PASSWORD_REFUSED)
+        return ToolResult(error_kind=ErrorKind.REFUSED, message=PASSWORD_REFUSED)
 
     def _asked_for(self, call: ToolCall, context: CallContext) -> bool:
         if context.door is Door.DIARY_BLOCK:

@@ -14,7 +14,7 @@ from app.protocol import markers
 Profile = Literal["baseline", "head"]
 """Which generation of payload formats is written (decision D16)."""
 
-_CALCULATOR_RESULT = re.compile(r"###计算结果：(.*?)###")
+_CALCULATOR_RESULT = re.compile(re.escape(markers.CALCULATION_START) + "(.*?)" + markers.CALCULATION_END)
 
 Part = dict[str, Json]
 """One content part of a chat message."""
@@ -38,7 +38,7 @@ def result_object(call: ToolCall, result: ToolResult, timestamp: str) -> Json:
     value = result.structured
     if isinstance(value, list):
         return value
-    return _stamped(dict(value) if isinstance(value, Mapping) else {"original_plugin_output": value}, call, timestamp)
+    return _stamped(dict(value) if isinstance(value, Mapping) else {markers.RESULT_PLAIN_OUTPUT: value}, call, timestamp)
 
 
 def _error_fields(result: ToolResult) -> dict[str, Json]:
@@ -49,8 +49,8 @@ def _error_fields(result: ToolResult) -> dict[str, Json]:
 
 def _stamped(value: dict[str, Json], call: ToolCall, timestamp: str) -> dict[str, Json]:
     if call.maid:
-        value["MaidName"] = call.maid
-    value["timestamp"] = timestamp
+        value[markers.RESULT_MAID_NAME] = call.maid
+    value[markers.RESULT_TIMESTAMP] = timestamp
     return value
 
 
@@ -76,7 +76,7 @@ def model_parts(outcome: CallOutcome, timestamp: str, style: ResultFormat) -> li
 def _refusal_text(call: ToolCall, result: ToolResult) -> str | None:
     """Texts that stand alone, without the prefix that names the tool."""
     if result.error_kind is ErrorKind.UNKNOWN_TOOL:
-        return markers.tool_not_found(call.tool)
+        return markers.unknown_tool(call.tool)
     if result.error_kind in (ErrorKind.REFUSED, ErrorKind.LIMIT):
         return result.message
     return None
@@ -88,21 +88,21 @@ def _baseline_text(call: ToolCall, result: ToolResult, timestamp: str) -> str:
         return alone
     value = result_object(call, result, timestamp)
     if not result.ok:
-        return markers.tool_result_prefix(call.tool) + markers.tool_failed(call.tool, compact_json(value))
+        return markers.tool_result_text(call.tool, markers.tool_failed(call.tool, compact_json(value)))
     if result.structured is None:
-        return markers.tool_result_prefix(call.tool) + markers.tool_gave_nothing(call.tool)
-    return markers.tool_result_prefix(call.tool) + pretty_json(value)
+        return markers.tool_result_text(call.tool, markers.tool_no_content(call.tool))
+    return markers.tool_result_text(call.tool, pretty_json(value))
 
 
 def _head_text(call: ToolCall, result: ToolResult, timestamp: str) -> str:
     if result.error_kind is ErrorKind.UNKNOWN_TOOL:
-        return markers.HEAD_ERROR_PREFIX + markers.head_tool_not_found(call.tool)
+        return markers.head_error(markers.head_unknown_tool(call.tool))
     if result.error_kind in (ErrorKind.REFUSED, ErrorKind.LIMIT):
-        return markers.HEAD_ERROR_PREFIX + result.message
+        return markers.head_error(result.message)
     value = result_object(call, result, timestamp)
     if not result.ok:
-        return markers.HEAD_ERROR_PREFIX + markers.head_tool_failed(compact_json(value))
-    return markers.HEAD_EMPTY_RESULT if result.structured is None else pretty_json(value)
+        return markers.head_error(markers.head_execution_error(compact_json(value)))
+    return markers.HEAD_NO_CONTENT if result.structured is None else pretty_json(value)
 
 
 def payload_content(parts: Sequence[Part], profile: Profile) -> str | list[Part]:
@@ -130,17 +130,17 @@ def visible_text(outcome: CallOutcome, timestamp: str) -> str:
         kinds = ", ".join(sorted({str(part.get("type")) for part in result.parts}))
         return f"[Rich Content with types: {kinds}]"
     if isinstance(value, Mapping):
-        for key in ("result", "message", "original_plugin_output", "content"):
+        for key in ("result", "message", markers.RESULT_PLAIN_OUTPUT, "content"):
             text = value.get(key)
             if isinstance(text, str) and text:
-                inner = _CALCULATOR_RESULT.search(text) if key == "original_plugin_output" else None
+                inner = _CALCULATOR_RESULT.search(text) if key == markers.RESULT_PLAIN_OUTPUT else None
                 return inner.group(1) if inner else text
-    return compact_json(value) if value else markers.VISIBLE_EMPTY_RESULT
+    return compact_json(value) if value else markers.SHOW_VCP_NO_CONTENT
 
 
 def show_vcp_block(outcome: CallOutcome, timestamp: str, profile: Profile) -> str:
     """The block that ``ShowVCP`` puts into the reply (spec 4.9)."""
-    return markers.show_vcp(
+    return markers.show_vcp_block(
         outcome.call.tool, visible_text(outcome, timestamp), ok=outcome.result.ok, head=profile == "head"
     )
 

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.errors import BadRequestError, NotFoundError, VcpError
 from app.protocol.chat import error_object
+from app.protocol.markers import FATAL_ERROR
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ def install_error_handlers(app: FastAPI) -> None:
 
     async def unknown(request: Request, error: Exception) -> Response:
         log.error("request %s %s failed", request.method, request.scope["path"], exc_info=error)
-        return error_response(request.scope["path"], VcpError("A fatal internal error occurred."))
+        return error_response(request.scope["path"], VcpError(FATAL_ERROR))
 
     app.add_exception_handler(VcpError, known)
     app.add_exception_handler(HTTPException, http)

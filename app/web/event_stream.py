@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 
 from starlette.types import Send
 
-HEARTBEAT = b": vcp-keepalive\n\n"
+from app.protocol.markers import KEEPALIVE_COMMENT
+
+HEARTBEAT = KEEPALIVE_COMMENT.encode() + b"\n\n"
 
 
 class EventStream:

@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from app.errors import BadRequestError
 from app.extend import CallContext, Door, ToolCall
-from app.protocol.markers import TOOL_REQUEST_END, TOOL_REQUEST_START
+from app.protocol.markers import HUMAN_TOOL_EMPTY, KEY_ARCHERY
 from app.protocol.timestamps import iso_millis
-from app.protocol.tool_blocks import parse_block
+from app.protocol.tool_blocks import parse_request
 from app.services import Services
 from app.tools.rendering import result_object
 from app.tools.text_calls import call_from_block
@@ -21,28 +21,17 @@ from app.web.body import ClientGoneError, read_body
 from app.web.errors import JsonResponse
 from app.web.gate import CLIENT_IP
 
-_EMPTY = "Request body must be a non-empty plain text."
-_NO_MARKERS = "Malformed request: Missing TOOL_REQUEST markers."
-_NO_NAME = "Malformed request: tool_name not found within the request block."
-
 
 def parse_human_call(text: str, call_id: str, *, password_wanted: bool) -> ToolCall:
-    """The call in a request's text: the first start marker and the first end marker after it; talk around is ignored.
+    """The call of the first block in a request's text; ``BadRequestError`` with the literal of spec 1.8.
 
     ``archery`` is an argument like any other here (R6): the caller waits for the answer in any case.
     """
-    start = text.find(TOOL_REQUEST_START)
-    begin = start + len(TOOL_REQUEST_START)
-    end = text.find(TOOL_REQUEST_END, begin) if start >= 0 else -1
-    if end < 0:
-        raise BadRequestError(_NO_MARKERS)
-    block = parse_block(text[begin:end])
-    if block is None:
-        raise BadRequestError(_NO_NAME)
+    block = parse_request(text)
     call = call_from_block(block, call_id, password_wanted=password_wanted)
     if block.archery_text is None:
         return call
-    arguments = {**call.arguments, "archery": block.archery_text}
+    arguments = {**call.arguments, KEY_ARCHERY: block.archery_text}
     return replace(call, arguments=arguments, texts=arguments, archery=False)
 
 
@@ -60,7 +49,7 @@ def human_tool_routes(services: Services, blocks: AddressBlocks) -> APIRouter:
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         text = data.decode("utf-8-sig", "replace")
         if media_type != "text/plain" or not text.strip():
-            raise BadRequestError(_EMPTY)
+            raise BadRequestError(HUMAN_TOOL_EMPTY)
         call = parse_human_call(text, services.new_id("call"), password_wanted=settings.vcp_tool_code)
         address = request.scope[CLIENT_IP]
         context = CallContext(turn_id=call.id, door=Door.HUMAN_TOOL, client_ip=address)

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from app.chat.payload import loads
 from app.errors import BadRequestError
+from app.protocol import markers
 from app.services import Services
 from app.web.body import ClientGoneError, read_body
 from app.web.chat import request_id
@@ -31,10 +32,9 @@ def interrupt_routes(services: Services) -> APIRouter:
             raise BadRequestError(f"the request body is not JSON: {error}") from None
         found = request_id(body) if isinstance(body, dict) else None
         if found is None:
-            raise BadRequestError("requestId or messageId is required.")
+            raise BadRequestError(markers.INTERRUPT_NO_ID)
         if not services.running.interrupt(found):
-            message = f"Request {found} not found or already completed."
-            return JsonResponse({"status": "error", "message": message}, 404)
-        return JsonResponse({"status": "success", "message": f"Interrupt signal sent for request {found}."})
+            return JsonResponse({"status": "error", "message": markers.interrupt_unknown(found)}, 404)
+        return JsonResponse({"status": "success", "message": markers.interrupt_sent(found)})
 
     return router

@@ -11,18 +11,7 @@ from app.services import Services
 
 MAX_LIST_BYTES = 32 * 1024 * 1024
 
-_NOT_COPIED = frozenset(
-    {
-        "content-encoding",
-        "transfer-encoding",
-        "connection",
-        "content-length",
-        "keep-alive",
-        "set-cookie",
-        "date",
-        "server",
-    }
-)
+_NOT_COPIED = frozenset({"set-cookie", "date", "server"})
 
 
 def models_routes(services: Services) -> APIRouter:
@@ -31,12 +20,10 @@ def models_routes(services: Services) -> APIRouter:
 
     @router.get("/v1/models", summary="Models of the upstream")
     async def models(request: Request) -> Response:
-        headers = {"accept": request.headers.get("accept", "application/json")}
-        agent = request.headers.get("user-agent")
-        if agent:
-            headers["user-agent"] = agent
         try:
-            reply = await services.upstream.request("GET", "/v1/models", headers=headers)
+            reply = await services.upstream.models(
+                user_agent=request.headers.get("user-agent"), accept=request.headers.get("accept")
+            )
             try:
                 body = await reply.read_all(MAX_LIST_BYTES)
             finally:
@@ -45,7 +32,10 @@ def models_routes(services: Services) -> APIRouter:
             fault = VcpError(f"{markers.INTERNAL_SERVER_ERROR}: {error.message}")
             fault.code = error.code
             raise fault from error
-        kept = {name: value for name, value in reply.headers.items() if name.lower() not in _NOT_COPIED}
-        return Response(body, reply.status, kept)
+        response = Response(body, reply.status)
+        for name, value in reply.end_to_end_headers():
+            if name.lower() not in _NOT_COPIED:
+                response.headers.append(name, value)
+        return response
 
     return router

@@ -1,0 +1,205 @@
+"""The commands: ``vcp serve``, ``vcp demo``, ``vcp tool``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import shlex
+import sys
+import time
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from app import __version__
+from app.config.keys import ServerKey, check_bind, is_loopback, server_key
+from app.config.snapshot import Config, load
+from app.demo.upstream import create_demo
+from app.errors import ConfigError, VcpError
+from app.extend import CallContext, Door, ToolCall
+from app.protocol.timestamps import iso_millis
+from app.services import Services, make_home
+from app.tools.rendering import pretty_json, result_object
+from app.upstream.targets import SingleUpstream
+from app.web.app import create_app
+from app.web.server import serve, serve_until_signal
+
+log = logging.getLogger(__name__)
+
+DEMO_PORT = 6010
+DEMO_KEY = "demo"
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the ``vcp`` command; exits with 0, 1 (the work failed) or 2 (it could not be begun)."""
+    options = _parser().parse_args(arguments)
+    try:
+        code = options.run(options)
+    except VcpError as error:
+        print(f"vcp: {error.message}", file=sys.stderr)
+        code = EXIT_USAGE
+    except KeyboardInterrupt:
+        code = EXIT_FAILED
+    sys.exit(code)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="vcp", description="OpenAI-compatible chat middleware server.")
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    home = argparse.ArgumentParser(add_help=False)
+    home.add_argument(
+        "--home",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="installation root: config.env, Plugin/, Agent/, TVStxt/, dailynote/ (default: the working directory)",
+    )
+    serve_command = commands.add_parser("serve", parents=[home], help="start the server")
+    serve_command.add_argument("--host", help="address to listen on (HOST in config.env)")
+    serve_command.add_argument("--port", help="port to listen on (PORT in config.env)")
+    serve_command.set_defaults(run=_serve)
+    demo = commands.add_parser("demo", help="start only the demo model, an OpenAI API of its own")
+    demo.add_argument("--host", default="127.0.0.1")
+    demo.add_argument("--port", type=int, default=DEMO_PORT)
+    demo.set_defaults(run=_demo)
+    tool = commands.add_parser("tool", parents=[home], help="run one tool and print its result")
+    tool.add_argument("name", metavar="NAME", help="the tool, as in tool_name")
+    tool.add_argument("fields", nargs="*", metavar="key=value", help="its arguments")
+    tool.set_defaults(run=_tool)
+    return parser
+
+
+def _run(work: Coroutine[Any, Any, int]) -> int:
+    """Run on the fastest event loop there is."""
+    factory = None
+    if sys.platform != "win32":
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(work)
+
+
+def _configured(options: argparse.Namespace) -> Config:
+    home: Path = options.home
+    if not home.is_dir():
+        raise ConfigError(f"--home {home} is not a folder")
+    given = {"HOST": getattr(options, "host", None), "PORT": getattr(options, "port", None)}
+    config = load(home.absolute(), os.environ, {key: value for key, value in given.items() if value is not None})
+    logging.basicConfig(
+        level=logging.DEBUG if config.settings.debug_mode else logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+    for name in ("httpx", "httpcore", "asyncio"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    for problem in config.problems:
+        log.warning("%s", problem)
+    make_home(config.home)
+    return config
+
+
+def _serve(options: argparse.Namespace) -> int:
+    config = _configured(options)
+    check_bind(config)
+    return _run(_serving(config, server_key(config)))
+
+
+async def _serving(config: Config, key: ServerKey) -> int:
+    settings = config.settings
+    async with AsyncExitStack() as stack:
+        resolver = None
+        if not settings.api_url:
+            demo_address = await stack.enter_async_context(serve(create_demo()))
+            resolver = SingleUpstream(demo_address, DEMO_KEY)
+        services = Services(config, key.value, resolver=resolver)
+        await serve_until_signal(
+            create_app(services),
+            settings.host,
+            settings.port,
+            settings.shutdown_seconds,
+            lambda address: _announce(config, key, address),
+        )
+    return EXIT_OK
+
+
+def _announce(config: Config, key: ServerKey, address: str) -> None:
+    """Tell a person at the terminal how to use the server; a key only where D42 allows it."""
+    lines = ["", f"  base URL / 接口地址   {address}/v1"]
+    shown = key.generated and is_loopback(config.settings.host)
+    if shown:
+        lines.append(f"  key / 密钥            {key.value}")
+    elif key.generated:
+        lines.append(f"  key / 密钥            generated, in / 已生成，保存于 {key.path}")
+    else:
+        lines.append("  key / 密钥            Key of config.env / 见 config.env 中的 Key")
+    if not config.settings.api_url:
+        lines += [
+            "",
+            "  No API_URL is configured: answers come from the built-in demo model, which follows fixed rules.",
+            "  For a real model copy config.env.example to config.env and set API_URL and API_Key.",
+            "  未配置 API_URL：当前由内置演示模型按固定规则作答。",
+            "  要使用真实模型，请把 config.env.example 复制为 config.env，并填写 API_URL 和 API_Key。",
+        ]
+    body = json.dumps({"model": "demo", "messages": [{"role": "user", "content": "What is 12*7?"}]})
+    bearer = key.value if shown else "$KEY"
+    quoted = shlex.quote(f"Authorization: Bearer {bearer}") if shown else '"Authorization: Bearer $KEY"'
+    lines += [
+        "",
+        "  Try it / 试一试:",
+        f"  curl {address}/v1/chat/completions -H {quoted} -H 'Content-Type: application/json' -d {shlex.quote(body)}",
+        "",
+    ]
+    print("\n".join(lines), flush=True)
+
+
+def _demo(options: argparse.Namespace) -> int:
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+
+    def announce(address: str) -> None:
+        print(f"demo model: API_URL={address} (any key) / 演示模型，任意密钥", flush=True)
+
+    async def work() -> int:
+        await serve_until_signal(create_demo(), options.host, options.port, 3, announce)
+        return EXIT_OK
+
+    return _run(work())
+
+
+def _tool(options: argparse.Namespace) -> int:
+    arguments: dict[str, str] = {}
+    for field in options.fields:
+        name, equals, value = field.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"'{field}' is not key=value")
+        arguments[name] = value
+    config = _configured(options)
+
+    async def work() -> int:
+        services = Services(config, "")
+        password = arguments.pop("tool_password", None) if config.settings.vcp_tool_code else None
+        call = ToolCall(
+            id=services.new_id("call"),
+            tool=options.name,
+            arguments=arguments,
+            texts=arguments,
+            password=password,
+            maid=arguments.get("maid") or None,
+        )
+        async with services.running_parts():
+            result = await services.router.call(call, CallContext(turn_id=call.id, door=Door.COMMAND_LINE))
+        print(pretty_json(result_object(call, result, iso_millis(time.time(), config.zone))))
+        return EXIT_OK if result.ok else EXIT_FAILED
+
+    return _run(work())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""The composition root: builds every part with explicit arguments and starts and stops them together."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from app.chat.background import BackgroundTasks
+from app.chat.prepare import Preparation
+from app.chat.running import RunningTurns
+from app.chat.turn import TurnParts, TurnRules
+from app.config import dotenv
+from app.config.snapshot import Config
+from app.extend import Guard, PlaceholderSource, Preprocessor, ToolSource, ToolSpec, UpstreamResolver
+from app.observe.bus import EventBus
+from app.observe.call_log import log_event
+from app.plugins.stdio import StdioPlugins
+from app.prompt.agents import AgentBook
+from app.prompt.diaries import DiaryPlaceholders, Notebooks
+from app.prompt.engine import PromptEngine
+from app.prompt.files import TextFiles
+from app.prompt.settings import PromptSettings
+from app.prompt.variables import VariableFiles
+from app.tools.auth_code import AuthCode
+from app.tools.guard import PasswordGuard
+from app.tools.rendering import ResultFormat
+from app.tools.router import Router
+from app.upstream.client import UpstreamClient
+from app.upstream.limits import UpstreamLimits
+from app.upstream.retry import RetryPolicy
+from app.upstream.targets import SingleUpstream
+
+log = logging.getLogger(__name__)
+
+HOME_FOLDERS = ("Plugin", "Agent", "TVStxt", "dailynote")
+"""Folders that an installation has; missing ones are made at start."""
+
+
+def program_plugins() -> Path:
+    """The folder of the plugins that come with the program (D37): in the package, or beside it in a checkout."""
+    package = Path(__file__).resolve().parent
+    shipped = package / "shipped" / "Plugin"
+    return shipped if shipped.is_dir() else package.parent / "Plugin"
+
+
+def make_home(home: Path) -> None:
+    """Make the folders of an installation that are missing."""
+    for name in HOME_FOLDERS:
+        (home / name).mkdir(parents=True, exist_ok=True)
+
+
+class Services:
+    """All parts of one server. ``sources``, ``placeholders`` and ``preprocessors`` are what further parts bring."""
+
+    def __init__(
+        self,
+        config: Config,
+        key: str,
+        *,
+        resolver: UpstreamResolver | None = None,
+        sources: Sequence[ToolSource] = (),
+        placeholders: Sequence[PlaceholderSource] = (),
+        preprocessors: Sequence[Preprocessor] = (),
+    ) -> None:
+        settings = config.settings
+        self.config = config
+        self.key = key
+        self.ready = False
+        self.events = EventBus()
+        self.events.listen(log_event)
+        self._ids = itertools.count(1)
+        self._run_id = secrets.token_hex(4)
+        auth_code = AuthCode(config.home)
+        self.plugins = StdioPlugins(config, (config.home / "Plugin", program_plugins()), auth_code)
+        guards: list[Guard] = []
+        if settings.vcp_tool_code:
+            guards.append(PasswordGuard(auth_code, everywhere=settings.vcp_tool_code_everywhere))
+        self.router = Router((self.plugins, *sources), guards, self.events)
+        self.engine = self._prompt_engine(placeholders)
+        self.preparation = Preparation(self.engine, preprocessors, self.events)
+        self.upstream = UpstreamClient(
+            resolver or SingleUpstream(settings.api_url, settings.api_key, settings.upstream_proxy or None),
+            RetryPolicy(settings.api_retries, settings.api_retry_delay),
+            UpstreamLimits(
+                connect=settings.upstream_connect_timeout,
+                first_byte=settings.upstream_first_byte_timeout,
+                idle=settings.upstream_idle_timeout,
+            ),
+            environment=config.environ,
+        )
+        self.running = RunningTurns(settings.max_running_turns)
+        self.background = BackgroundTasks()
+        self.turn_parts = TurnParts(
+            upstream=self.upstream,
+            preparation=self.preparation,
+            call_tool=self.router.call,
+            find_spec=self._spec,
+            events=self.events,
+            background=self.background,
+            clock=time.time,
+            zone=config.zone,
+            new_id=lambda: self.new_id("call"),
+        )
+
+    def _prompt_engine(self, placeholders: Sequence[PlaceholderSource]) -> PromptEngine:
+        config = self.config
+        settings, home = config.settings, config.home
+        notebooks = Notebooks(home / "dailynote", settings.diary_max_chars)
+        return PromptEngine(
+            PromptSettings(
+                variables=config.families.variables,
+                sar=config.families.sar,
+                detectors=config.families.detectors,
+                super_detectors=config.families.super_detectors,
+                zone=config.report_zone,
+                port=settings.port,
+                image_key=self.plugins.image_key() or settings.image_key,
+                expand_agents_in_all_roles=settings.expand_agents_in_all_roles,
+                resolve_variables_in_any_order=settings.resolve_variables_in_any_order,
+            ),
+            AgentBook(home / "agent_map.json", TextFiles(home / "Agent")),
+            VariableFiles(TextFiles(home / "TVStxt")),
+            self.router.specs,
+            (DiaryPlaceholders(notebooks), *placeholders),
+            time.time,
+        )
+
+    def new_id(self, kind: str) -> str:
+        """A name for a turn or a call, unique over restarts."""
+        return f"{kind}-{self._run_id}-{next(self._ids)}"
+
+    def _spec(self, name: str) -> ToolSpec | None:
+        found = self.router.find(name)
+        return found[1] if found else None
+
+    def turn_rules(self, *, stream: bool) -> TurnRules:
+        """The settings that hold for one turn."""
+        settings = self.config.settings
+        return TurnRules(
+            max_tool_rounds=settings.max_vcp_loop_stream if stream else settings.max_vcp_loop_non_stream,
+            max_calls=settings.max_tool_calls_per_round,
+            eager=settings.eager_tools,
+            password_wanted=settings.vcp_tool_code,
+            forward_round_usage=settings.forward_round_usage,
+            keep_tools_on_disconnect=not settings.cancel_tools_on_disconnect,
+            results=ResultFormat(settings.compat_profile, settings.tool_result_max_chars),
+        )
+
+    @asynccontextmanager
+    async def running_parts(self) -> AsyncIterator[None]:
+        """Start all parts; at the end stop them in reverse, within bounded time (P43, P83)."""
+        grace = self.config.settings.shutdown_seconds
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.upstream.stop)
+            await self.upstream.start()
+            stack.push_async_callback(self.plugins.stop)
+            await self.plugins.start()
+            stack.push_async_callback(self.background.stop, grace)
+            # The web server has already waited for its requests; what is left now is cancelled at once.
+            stack.push_async_callback(self.running.stop_all, 0)
+            self.ready = True
+            try:
+                yield
+            finally:
+                self.ready = False
+
+
+def parse_plugin_env(text: str) -> dict[str, str]:
+    """A plugin's own ``config.env`` as a map; the last of equal keys wins."""
+    return {entry.key: entry.value for entry in dotenv.parse(text)}
