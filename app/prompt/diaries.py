@@ -1,0 +1,150 @@
+"""``{{X日记本}}`` and ``{{AllCharacterDiariesData}}``: notebooks under ``dailynote/``, read live (memory 1.7, 2.2)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from app.extend import Found, PromptContext, Trust
+from app.prompt.files import contained, read_tail
+from app.prompt.scope import SYSTEM
+from app.protocol.prompt_texts import (
+    DIARY_SEPARATOR,
+    DIARY_SUFFIX,
+    diary_cut,
+    diary_empty,
+    diary_file_unreadable,
+    diary_missing,
+)
+
+log = logging.getLogger(__name__)
+
+SUFFIXES = (".txt", ".md")
+
+WHOLE_DUMP = 10
+"""The dump of all notebooks may be this many times as long as one notebook."""
+
+
+class Notebooks:
+    """Reads whole notebooks. A notebook is a folder directly below ``root``; methods block.
+
+    Of a notebook with more than ``max_chars`` characters the end is kept: file names begin with dates, so that is
+    what was written last.
+    """
+
+    def __init__(self, root: Path, max_chars: int) -> None:
+        self.root = root
+        self.max_chars = max_chars
+
+    def names(self) -> list[str]:
+        """All notebooks by name."""
+        try:
+            entries = [entry.name for entry in self.root.iterdir()]
+        except OSError as error:
+            log.warning("notebooks cannot be listed: %s", error)
+            return []
+        return sorted(name for name in entries if self._folder(name) is not None)
+
+    def read(self, name: str, max_chars: int | None = None) -> str | None:
+        """The files of a notebook in name order; None when there is no such notebook (B3: or it leads elsewhere).
+
+        ``max_chars`` makes the limit smaller for this once.
+        """
+        limit = self.max_chars if max_chars is None else min(max_chars, self.max_chars)
+        folder = self._folder(name)
+        if folder is None:
+            return None
+        try:
+            entries = [entry.name for entry in folder.iterdir()]
+        except OSError as error:
+            log.warning("notebook '%s' cannot be listed: %s", name, error)
+            return None
+        files = sorted(
+            (entry for entry in entries if entry.lower().endswith(SUFFIXES) and not entry.startswith(".")), reverse=True
+        )
+        if not files:
+            return diary_empty(name)
+        texts: list[str] = []
+        left = limit
+        for number, file in enumerate(files):
+            text, cut = self._file(folder, file, left)
+            texts.append(text)
+            left -= len(text) + len(DIARY_SEPARATOR)
+            if cut or (left <= 0 and number + 1 < len(files)):
+                texts.append(diary_cut(name, limit))
+                break
+        return DIARY_SEPARATOR.join(reversed(texts))
+
+    def _file(self, folder: Path, file: str, max_chars: int) -> tuple[str, bool]:
+        try:
+            return read_tail(contained(folder, file), max_chars)
+        except OSError as error:
+            log.warning("diary file '%s/%s' cannot be read: %s", folder.name, file, error)
+            return diary_file_unreadable(file), False
+
+    def _folder(self, name: str) -> Path | None:
+        if name in (".", "..") or name.startswith(".") or re.search(r"[/\\\0]", name):
+            return None
+        try:
+            folder = contained(self.root, name)
+        except OSError as error:
+            log.warning("notebook '%s' is refused: %s", name, error)
+            return None
+        return folder if folder.is_dir() else None
+
+
+class DiarySource:
+    """The placeholder source of ``{{X日记本}}``: the full text of a notebook, as data."""
+
+    name = "diary"
+    pattern = re.compile(r"\{\{([^{}\r\n]+?)" + DIARY_SUFFIX + r"\}\}")
+    roles = frozenset({SYSTEM})
+    trust = Trust.DATA
+    after_detectors = False
+
+    def __init__(self, notebooks: Notebooks) -> None:
+        self._notebooks = notebooks
+
+    async def resolve(self, found: Sequence[Found], context: PromptContext) -> Mapping[str, str]:
+        """All named notebooks, read in one go outside of the event loop."""
+        return await asyncio.to_thread(self._read, found)
+
+    def _read(self, found: Sequence[Found]) -> dict[str, str]:
+        texts: dict[str, str] = {}
+        for item in found:
+            name = item.groups[0]
+            text = self._notebooks.read(name)
+            texts[item.text] = diary_missing(name) if text is None else text
+        return texts
+
+
+class AllDiariesSource:
+    """The placeholder source of ``{{AllCharacterDiariesData}}``: a JSON object of all notebooks, as data."""
+
+    name = "diaries"
+    pattern = re.compile(r"\{\{AllCharacterDiariesData\}\}")
+    roles = frozenset({SYSTEM})
+    trust = Trust.DATA
+    after_detectors = False
+
+    def __init__(self, notebooks: Notebooks) -> None:
+        self._notebooks = notebooks
+
+    async def resolve(self, found: Sequence[Found], context: PromptContext) -> Mapping[str, str]:
+        """The dump of now, read outside of the event loop."""
+        text = await asyncio.to_thread(self._dump)
+        return {item.text: text for item in found}
+
+    def _dump(self) -> str:
+        texts: dict[str, str] = {}
+        left = WHOLE_DUMP * self._notebooks.max_chars
+        for name in self._notebooks.names():
+            text = self._notebooks.read(name, max(0, left))
+            if text is not None:
+                texts[name] = text
+                left -= len(text)
+        return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
