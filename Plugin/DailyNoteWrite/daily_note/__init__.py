@@ -1,0 +1,1 @@
+"""Writes one diary note: its arguments, its file, its tags."""
