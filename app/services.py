@@ -21,7 +21,7 @@ from app.observe.bus import EventBus
 from app.observe.call_log import log_event
 from app.plugins.stdio import StdioPlugins
 from app.prompt.agents import AgentBook
-from app.prompt.diaries import DiaryPlaceholders, Notebooks
+from app.prompt.diaries import AllDiariesSource, DiarySource, Notebooks
 from app.prompt.engine import PromptEngine
 from app.prompt.files import TextFiles
 from app.prompt.settings import PromptSettings
@@ -126,7 +126,7 @@ class Services:
             AgentBook(home / "agent_map.json", TextFiles(home / "Agent")),
             VariableFiles(TextFiles(home / "TVStxt")),
             self.router.specs,
-            (DiaryPlaceholders(notebooks), *placeholders),
+            (DiarySource(notebooks), AllDiariesSource(notebooks), *placeholders),
             time.time,
         )
 

@@ -10,7 +10,9 @@ WRITER = "DailyNoteWrite"
 _SAVED_TO = "Diary saved to "
 
 
-async def write_diary(block: DiaryBlock, call_id: str, context: CallContext, call_tool: CallTool, events: EventSink) -> None:
+async def write_diary(
+    block: DiaryBlock, call_id: str, context: CallContext, call_tool: CallTool, events: EventSink
+) -> None:
     """Store one block and publish ``DiaryWritten``; a failure is in the call's own event and log line."""
     assert context.door is Door.DIARY_BLOCK
     arguments = {"maidName": block.maid, "dateString": block.date, "contentText": block.content}

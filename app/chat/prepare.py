@@ -7,8 +7,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.extend import Body, EventSink, PhaseDone, Piece, Preprocessor, PromptContext, Stage
-from app.prompt.engine import PromptEngine
+from app.extend import Body, EventSink, PhaseDone, Preprocessor, PromptContext, Stage
+from app.prompt.engine import PromptEngine, TextOrigin
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ class Prepared:
     """The body to send and who put in which part of it."""
 
     body: Body
-    origins: Sequence[Sequence[Piece]]
+    origins: Sequence[Sequence[TextOrigin]]
 
 
 class Preparation:
@@ -32,9 +32,11 @@ class Preparation:
     async def prepare(self, body: Body, model: str, turn_id: str) -> Prepared:
         """Expand the prompt; the client's body stays untouched, unknown fields are kept."""
         body = await self._stage(Stage.BEFORE_VARIABLES, body, PromptContext(model, body["messages"]), turn_id)
-        expanded = await self._engine.expand(body["messages"], model)
-        pieces = sum(len(origin) for origin in expanded.origins)
-        self._events.publish(PhaseDone(turn_id, "variables", len(body["messages"]), pieces))
+
+        def phase_done(name: str, before: int, after: int) -> None:
+            self._events.publish(PhaseDone(turn_id, name, before, after))
+
+        expanded = await self._engine.expand(body["messages"], model, publish=phase_done)
         body = {**body, "messages": expanded.messages}
         context = PromptContext(model, body["messages"])
         if expanded.media:
@@ -44,9 +46,7 @@ class Preparation:
 
     async def before_round(self, body: Body, model: str, turn_id: str, number: int) -> Body:
         """What is done to the body before each upstream request."""
-        return await self._stage(
-            Stage.BEFORE_EACH_ROUND, body, PromptContext(model, body["messages"], number), turn_id
-        )
+        return await self._stage(Stage.BEFORE_EACH_ROUND, body, PromptContext(model, body["messages"], number), turn_id)
 
     async def _stage(self, stage: Stage, body: Body, context: PromptContext, turn_id: str) -> Body:
         for preprocessor in self._preprocessors:

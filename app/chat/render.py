@@ -232,10 +232,13 @@ class CompletionRenderer:
 
     async def finish(self, ending: Ending) -> None:
         """The first reply with all texts in it and the true last finish reason."""
-        body = dict(self._first) if self._first is not None else {"object": "chat.completion", "model": self._model}
+        frame = {"object": "chat.completion", "model": self._model}
+        body: dict[str, Any] = dict(self._first) if self._first is not None else dict(frame)
         choices = body.get("choices")
         others = [choice for choice in choices[1:] if isinstance(choice, dict)] if isinstance(choices, list) else []
-        head = dict(choices[0]) if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {"index": 0}
+        head: dict[str, Any] = (
+            dict(choices[0]) if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {"index": 0}
+        )
         message = dict(head["message"]) if isinstance(head.get("message"), dict) else {"role": "assistant"}
         text = joined_text(self._texts)
         if self._rounds > 1 and "tool_calls" in self._last_message:

@@ -187,9 +187,7 @@ class Turn:
             finish_reasons = answer.finish_reasons if self._round == 1 else finish_reasons | answer.finish_reasons
             if 0 not in answer.finish_reasons:
                 finish_reasons.pop(0, None)
-            parts.events.publish(
-                RoundFinished(request.id, self._round, answer.finish_reasons.get(0), answer.usage)
-            )
+            parts.events.publish(RoundFinished(request.id, self._round, answer.finish_reasons.get(0), answer.usage))
             self._file_diaries(answer.text)
             calls.start_all()
             while (outcome := await calls.next_finished()) is not None:
@@ -259,7 +257,9 @@ class Turn:
     def _file_diaries(self, text: str) -> None:
         request, parts = self._request, self._parts
         for block in find_diary_blocks(text):
-            context = CallContext(turn_id=request.id, door=Door.DIARY_BLOCK, client_ip=request.client_ip, mute=self._mute)
+            context = CallContext(
+                turn_id=request.id, door=Door.DIARY_BLOCK, client_ip=request.client_ip, mute=self._mute
+            )
             work = write_diary(block, parts.new_id(), context, parts.call_tool, parts.events)
             parts.background.start(work, "diary block")
 

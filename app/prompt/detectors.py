@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.config.families import DetectorRule
 from app.extend import Piece, Trust
 from app.prompt.limits import Budget
 from app.prompt.pieces import PromptText
-from app.prompt.settings import DetectorRule
 
 
 def detect(text: PromptText, rules: Sequence[DetectorRule], budget: Budget) -> PromptText:

@@ -6,25 +6,8 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from zoneinfo import ZoneInfo
 
+from app.config.families import DetectorRule, SarRule
 from app.prompt.limits import PromptLimits
-
-
-@dataclass(frozen=True, slots=True)
-class SarRule:
-    """``SarModel<number>`` and ``SarPrompt<number>``: a text for some models only (3.2 C1)."""
-
-    number: str
-    models: tuple[str, ...]
-    prompt: str
-
-
-@dataclass(frozen=True, slots=True)
-class DetectorRule:
-    """Replace the literal ``pattern`` by ``output`` in finished text (3.2 C12, C13)."""
-
-    name: str
-    pattern: str
-    output: str
 
 
 @dataclass(frozen=True, slots=True)

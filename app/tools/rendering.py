@@ -1,4 +1,4 @@
-"""Renderings of a tool's result: the JSON object of spec 4.6, what the model reads (4.5, 4.13), what people see (4.9)."""
+"""Renderings of a tool's result: the JSON object (spec 4.6), what the model reads (4.5, 4.13), what people see (4.9)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def result_object(call: ToolCall, result: ToolResult, timestamp: str) -> Json:
     value = result.structured
     if isinstance(value, list):
         return value
-    return _stamped(dict(value) if isinstance(value, Mapping) else {markers.RESULT_PLAIN_OUTPUT: value}, call, timestamp)
+    return _stamped(
+        dict(value) if isinstance(value, Mapping) else {markers.RESULT_PLAIN_OUTPUT: value}, call, timestamp
+    )
 
 
 def _error_fields(result: ToolResult) -> dict[str, Json]:
@@ -69,7 +71,9 @@ def model_parts(outcome: CallOutcome, timestamp: str, style: ResultFormat) -> li
     call, result = outcome.call, outcome.result
     if result.ok and result.parts is not None:
         return [_cut_part(dict(part), style.max_chars) for part in result.parts]
-    text = _baseline_text(call, result, timestamp) if style.profile == "baseline" else _head_text(call, result, timestamp)
+    text = (
+        _baseline_text(call, result, timestamp) if style.profile == "baseline" else _head_text(call, result, timestamp)
+    )
     return [{"type": "text", "text": cut_text(text, style.max_chars)}]
 
 
@@ -124,7 +128,9 @@ def visible_text(outcome: CallOutcome, timestamp: str) -> str:
     if not result.ok:
         return markers.tool_failed(call.tool, compact_json(value))
     if result.parts is not None:
-        texts = [part["text"] for part in result.parts if part.get("type") == "text" and isinstance(part.get("text"), str)]
+        texts = [
+            part["text"] for part in result.parts if part.get("type") == "text" and isinstance(part.get("text"), str)
+        ]
         if texts:
             return "\n".join(texts)
         kinds = ", ".join(sorted({str(part.get("type")) for part in result.parts}))
@@ -149,8 +155,8 @@ def cut_text(text: str, limit: int) -> str:
     """``text``, or its beginning and a visible note when it is longer than ``limit`` characters."""
     if len(text) <= limit:
         return text
-    note = f"\n[结果过长，已截断：共 {len(text)} 字符，保留前 {limit} 字符 / result cut: kept {limit} of {len(text)} characters]"
-    return text[:limit] + note
+    chinese = f"结果过长，已截断：共 {len(text)} 字符，保留前 {limit} 字符"
+    return f"{text[:limit]}\n[{chinese} / result cut: kept {limit} of {len(text)} characters]"
 
 
 def _cut_part(part: Part, limit: int) -> Part:

@@ -115,7 +115,6 @@ class Router:
             return ToolResult(error_kind=ErrorKind.EXECUTION, message=f"{type(error).__name__}: {error}")
 
 
-
 def prepare_arguments(spec: ToolSpec, call: ToolCall, command: str | None) -> ToolCall:
     """Fold the names of the arguments to the declared ones (D4) and convert texts by schema for typed commands (D5)."""
     chosen = _command(spec, command) if command else _addressed_command(spec, call.arguments)

@@ -41,9 +41,7 @@ def create_app(services: Services) -> ASGIApp:
 
     settings = services.config.settings
     app = FastAPI(title="vcp-server", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    blocks = AddressBlocks(
-        services.config.home / "ip_blacklist.json", enabled=settings.ip_blacklist, clock=time.time
-    )
+    blocks = AddressBlocks(services.config.home / "ip_blacklist.json", enabled=settings.ip_blacklist, clock=time.time)
     install_error_handlers(app)
     for path, show_vcp in CHAT_PATHS.items():
         app.router.routes.append(Route(path, ChatRoute(services, show_vcp=show_vcp), methods=["POST"]))

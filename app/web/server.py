@@ -1,4 +1,4 @@
-"""The web server process: a socket with a clear error, signals that end it with exit code 0, uvicorn in between."""
+"""Runs an ASGI application on a real uvicorn inside the running event loop."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Generator
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -15,99 +14,142 @@ from starlette.types import ASGIApp
 from app.errors import ConfigError
 
 BACKLOG = 2048
+GRACE = 3
+"""Seconds that open answers have at shutdown before they are cancelled."""
+
 KEEP_ALIVE_SECONDS = 75
+"""An idle connection is kept longer than the usual 60 s of proxies, so that none sends into a closing one."""
+
+_TICK = 0.1
+_EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
-def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket bound to the address; ``ConfigError`` that names the setting when it cannot be."""
-    try:
-        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = infos[0]
-        server = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise ConfigError(f"HOST={host} is not an address of this machine: {error}") from error
-    try:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        server.bind(address)
-        server.listen(BACKLOG)
-    except OSError as error:
-        server.close()
-        raise ConfigError(
-            f"cannot listen on {host} port {port}: {error.strerror or error}; "
-            "choose another port with PORT in config.env or --port, or stop the program that uses it"
-        ) from error
-    server.setblocking(False)
-    return server
+@contextlib.asynccontextmanager
+async def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, *, grace: int = GRACE) -> AsyncIterator[str]:
+    """Serve ``app`` while the block runs; yields the base address without a path, such as ``http://127.0.0.1:4711``.
 
-
-class _Server(uvicorn.Server):
-    """uvicorn without its own signal handling, which would end the process by the signal again (P83)."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def _config(app: ASGIApp, shutdown_seconds: float) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=max(1, round(shutdown_seconds)),
-        lifespan="on",
-        ws="none",
+    Port 0 takes a free port. Lifespan events are sent; WebSockets and the access log are off; signals are left alone.
+    Open answers have ``grace`` seconds to end. Raises ConfigError when the address is taken or none of this machine,
+    or when the application's start fails.
+    """
+    listener = _listener(host, port)
+    bound = listener.getsockname()[1]
+    reached = _EVERY_ADDRESS.get(host, host)
+    server = _Server(
+        uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="on",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=grace,
+        )
     )
-
-
-@asynccontextmanager
-async def served(app: ASGIApp, bound: socket.socket, shutdown_seconds: float = 5) -> AsyncIterator[str]:
-    """Serve ``app`` while the block runs; gives its base address. For programs that run a server within themselves."""
-    server = _Server(_config(app, shutdown_seconds))
-    task = asyncio.create_task(server.serve(sockets=[bound]))
+    running = asyncio.ensure_future(server.serve(sockets=[listener]))
+    ready = asyncio.ensure_future(server.ready.wait())
     try:
-        while not server.started:
-            if task.done():
-                task.result()
-                raise ConfigError("the web server ended while it was starting; its log says why")
-            await asyncio.sleep(0.005)
-        yield address_of(bound)
+        await asyncio.wait((running, ready), return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():
+            yield f"http://{f'[{reached}]' if ':' in reached else reached}:{bound}"
     finally:
-        server.should_exit = True
-        await task
+        ready.cancel()
+        server.leave()
+        try:
+            await running
+        finally:
+            listener.close()
+            if open_answers := list(server.server_state.tasks):
+                await asyncio.wait(open_answers, timeout=grace)  # cancelled by now: let them clean up
 
 
-async def serve_forever(
-    app: ASGIApp, bound: socket.socket, shutdown_seconds: float, on_started: Callable[[], None]
+async def serve_until_signal(
+    app: ASGIApp, host: str, port: int, grace: float, on_started: Callable[[str], None]
 ) -> None:
-    """Serve until SIGINT or SIGTERM; a second signal does not wait for running requests."""
-    server = _Server(_config(app, shutdown_seconds))
+    """Serve until SIGINT or SIGTERM, then end normally; a second signal does not wait for open answers (P83).
+
+    ``on_started`` is called with the address once requests are taken. Raises what ``serve`` raises.
+    """
     loop = asyncio.get_running_loop()
+    leaving = asyncio.Event()
+    task = asyncio.current_task()
+    assert task is not None
 
     def stop() -> None:
-        server.force_exit = server.should_exit
-        server.should_exit = True
+        if leaving.is_set():
+            task.cancel()
+        leaving.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         try:
             loop.add_signal_handler(number, stop)
-        except NotImplementedError:  # Windows: its event loop has no signal handlers
+        except NotImplementedError:  # Windows: its event loops have no signal handlers
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
-    task = asyncio.create_task(server.serve(sockets=[bound]))
-    while not server.started and not task.done():
-        await asyncio.sleep(0.01)
-    if server.started:
-        on_started()
-    await task
-    if not server.started:
-        raise ConfigError("the web server ended while it was starting; its log says why")
+    async with serve(app, host, port, grace=max(1, round(grace))) as address:
+        on_started(address)
+        await leaving.wait()
 
 
-def address_of(bound: socket.socket) -> str:
-    """``http://host:port`` under which a client on this machine reaches the socket."""
-    host, port = bound.getsockname()[:2]
-    if host in ("0.0.0.0", "::"):
-        host = "127.0.0.1" if host == "0.0.0.0" else "::1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _listener(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}. Choose another address or port with HOST "
+            "and PORT in config.env or --host and --port, or stop the program that uses this one. "
+            f"无法监听 {host} 端口 {port}：请更换 HOST / PORT，或停止占用该端口的程序。"
+        ) from error
+    listener.setblocking(False)
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """uvicorn as a guest: it takes no signals, tells when it is ready, and leaves without waiting for a tick."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+        self._leaving = asyncio.Event()
+
+    def leave(self) -> None:
+        """Stop accepting and end."""
+        self.should_exit = True
+        self._leaving.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().startup(sockets)
+        except SystemExit as fault:
+            # uvicorn would end the whole process here, and a SystemExit inside a task ends the event loop.
+            raise ConfigError("The application did not start; its error is in the log.") from fault
+        self.ready.set()
+
+    async def main_loop(self) -> None:
+        counter = 0
+        while not await self.on_tick(counter):
+            counter = (counter + 1) % 864_000
+            with contextlib.suppress(TimeoutError):  # the usual case: time for the next tick
+                await asyncio.wait_for(self._leaving.wait(), _TICK)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # idle connections are gone after one round of the loop
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)
+        else:
+            for listener in sockets or []:
+                listener.close()
+            await self.lifespan.shutdown()

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from app.config.families import DetectorRule, SarRule
 from app.extend import ToolCommand, ToolSpec
-from app.prompt.settings import DetectorRule, PromptSettings, SarRule
+from app.prompt.settings import PromptSettings
 from tests.prompt.installation import Home, async_source, emoji_source, static_source
 
 SAR = PromptSettings(sar=(SarRule("1", ("gpt-x", " GPT-Y "), "hi"),))
