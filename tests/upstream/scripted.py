@@ -98,7 +98,9 @@ def chunk(data: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def serving(script: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
+async def serving(
+    script: Script, tls: ssl.SSLContext | None = None, patience: float = PATIENCE
+) -> AsyncIterator[Server]:
     """Serve on a free port of loopback; a script that fails makes the test fail."""
     tasks: set[asyncio.Task[None]] = set()
     listener: asyncio.Server
@@ -118,7 +120,7 @@ async def serving(script: Script, tls: ssl.SSLContext | None = None) -> AsyncIte
     port = listener.sockets[0].getsockname()[1]
     server = Server(f"{'https' if tls else 'http'}://127.0.0.1:{port}")
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(patience):
             yield server
     finally:
         listener.close()
