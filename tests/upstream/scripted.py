@@ -116,7 +116,7 @@ async def serving(
         finally:
             writer.close()
 
-    listener = await asyncio.start_server(accepted, "127.0.0.1", 0, ssl=tls)
+    listener = await asyncio.start_server(accepted, "127.0.0.1", 0, ssl=tls, backlog=512)
     port = listener.sockets[0].getsockname()[1]
     server = Server(f"{'https' if tls else 'http'}://127.0.0.1:{port}")
     try:
