@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakSet
 
 import aiohttp
 from aiohttp import payload
@@ -38,6 +39,7 @@ class Wire:
         self._limits = limits
         self._tls = tls
         self._session: aiohttp.ClientSession | None = None
+        self._unread: WeakSet[aiohttp.ClientResponse] = WeakSet()
 
     async def start(self) -> None:
         """Make the connection pool; the loop must be running."""
@@ -61,9 +63,11 @@ class Wire:
 
     async def stop(self) -> None:
         """Close every connection; answers that are still read break off."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        session, self._session = self._session, None
+        for response in tuple(self._unread):
+            _abort(response)  # closing the session alone would leave their readers waiting for ever
+        if session is not None:
+            await session.close()
 
     async def open(
         self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None, proxy: str | None
@@ -73,7 +77,7 @@ class Wire:
         An attempt that brought no answer is returned as a ``Fault``, never raised. Cancelling closes the connection.
         """
         if self._session is None:
-            raise RuntimeError("the upstream client is not started")
+            return Fault(UpstreamConnectError("the upstream client is not running: the server starts or stops"), False)
         attempt = _Attempt(self._limits)
         host = host_of(url)
         try:
@@ -88,6 +92,7 @@ class Wire:
                     trace_request_ctx=attempt,
                 )
                 attempt.answered = True
+                self._unread.add(response)
                 first: bytes | None = None
                 try:
                     if response.status == 200:

@@ -98,7 +98,9 @@ def chunk(data: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def serving(script: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
+async def serving(
+    script: Script, tls: ssl.SSLContext | None = None, patience: float = PATIENCE
+) -> AsyncIterator[Server]:
     """Serve on a free port of loopback; a script that fails makes the test fail."""
     tasks: set[asyncio.Task[None]] = set()
     listener: asyncio.Server
@@ -114,11 +116,11 @@ async def serving(script: Script, tls: ssl.SSLContext | None = None) -> AsyncIte
         finally:
             writer.close()
 
-    listener = await asyncio.start_server(accepted, "127.0.0.1", 0, ssl=tls)
+    listener = await asyncio.start_server(accepted, "127.0.0.1", 0, ssl=tls, backlog=512)
     port = listener.sockets[0].getsockname()[1]
     server = Server(f"{'https' if tls else 'http'}://127.0.0.1:{port}")
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(patience):
             yield server
     finally:
         listener.close()

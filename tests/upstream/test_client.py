@@ -535,7 +535,33 @@ def test_a_client_that_is_not_started_says_so() -> None:
     async def scene() -> None:
         async with client_of("http://127.0.0.1:9") as client:
             await client.stop()
-            with pytest.raises(RuntimeError, match="not started"):
+            with pytest.raises(UpstreamConnectError, match="not running"):
                 await ask(client)
+
+    asyncio.run(scene())
+
+
+def test_cancelling_a_large_request_that_the_upstream_does_not_take_drops_it() -> None:
+    async def scene() -> None:
+        connected, go, left = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def script(peer: Peer) -> None:
+            peer.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a stream transport can
+            connected.set()
+            await go.wait()
+            peer.writer.transport.resume_reading()  # type: ignore[attr-defined]  # a stream transport can
+            await peer.closed_by_client()
+            left.set()
+
+        async with serving(script) as server, client_of(server.url) as client:
+            asking = asyncio.create_task(ask(client, b"x" * (64 << 20)))
+            await connected.wait()
+            for _ in range(50):
+                await asyncio.sleep(0)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            go.set()
+            await left.wait()
 
     asyncio.run(scene())
