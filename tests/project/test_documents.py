@@ -1,0 +1,73 @@
+"""What the documents promise about the project itself."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+
+def code_blocks(text: str) -> list[str]:
+    return re.findall(r"^```\w*\n.*?^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def prose(text: str) -> str:
+    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of a document's headings, as code hosts make them."""
+    titles = re.findall(r"^#+ (.+)$", prose(path.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def test_both_readmes_show_the_same_code_in_the_same_order() -> None:
+    english, chinese = (
+        code_blocks((ROOT / name).read_text(encoding="utf-8")) for name in ("README.md", "README.zh-CN.md")
+    )
+    assert english == chinese
+
+
+def test_the_readme_begins_with_the_two_commands() -> None:
+    blocks = code_blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert blocks[:2] == ["```sh\nmake run\n```", "```sh\nmake test\n```"]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_make_command_in_a_document_exists(path: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    named = re.findall(r"(?:^|`)make ([a-z][a-z-]*)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(named) <= targets
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_inside_the_project_leads_somewhere(path: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(path.read_text(encoding="utf-8"))):
+        if "://" in link:
+            continue
+        name, _, anchor = link.partition("#")
+        target = path.parent / name if name else path
+        assert target.is_file(), f"{path.name} links to {link}"
+        assert not anchor or anchor in anchors(target), f"{path.name} links to {link}"
+
+
+def test_the_changelog_has_a_place_for_what_comes_next() -> None:
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[0] == "[Unreleased]"
+
+
+def test_every_direct_dependency_has_its_reason_in_the_architecture() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    reasons = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").partition("## Libraries")[2]
+    wanted = project["project"]["dependencies"]
+    for items in project["dependency-groups"].values():
+        wanted += [item for item in items if isinstance(item, str)]
+    for text in wanted:
+        name = re.split(r"[^A-Za-z0-9-]", text)[0]
+        assert name in reasons, name
