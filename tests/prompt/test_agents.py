@@ -160,7 +160,7 @@ def test_agents_nested_too_deep_are_a_named_error(home: Home) -> None:
 def test_agents_that_multiply_are_stopped_and_named(home: Home, text: str) -> None:
     agents = {f"L{n}": f"{{{{L{n + 1}}}}}" * 10 for n in range(9)}
     home.agents(**agents, L9=text)
-    with pytest.raises(PromptLimitError, match="'agent:L[0-9]'"):
+    with pytest.raises(PromptLimitError, match=r"'agent:L[0-9]'"):
         home.text("{{L0}}")
 
 

@@ -118,12 +118,12 @@ def test_a_pipe_in_the_folder_does_not_block(home: Home) -> None:
 @pytest.mark.parametrize("any_order", [False, True])
 def test_variables_that_multiply_are_stopped_and_named(home: Home, any_order: bool) -> None:
     variables = [(f"Var{n}", f"{{{{Var{n + 1}}}}}" * 10) for n in range(9)] + [("Var9", "lol")]
-    with pytest.raises(PromptLimitError, match="'Var[0-9]'"):
+    with pytest.raises(PromptLimitError, match=r"'Var[0-9]'"):
         home.text("{{Var0}}", settings(*variables, any_order=any_order))
 
 
 def test_names_that_are_made_again_and_again_are_stopped_and_named(home: Home) -> None:
-    variables = (("VarA", "X"), ("VarX", "{{Var"), ("VarAB", "{{Var"))
+    variables = (("VarX", "{{Var"), ("VarAB", "{{Var"))
     text = "{{VarX}}" + "AB}}" * 30
     with pytest.raises(PromptLimitError, match="'VarAB'"):
         home.text(text, settings(*variables, any_order=True))
