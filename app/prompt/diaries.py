@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -24,6 +25,9 @@ from app.protocol.prompt_texts import (
 log = logging.getLogger(__name__)
 
 SUFFIXES = (".txt", ".md")
+
+MAX_NAME = 255
+"""Characters of a folder name; no file system has longer ones."""
 
 WHOLE_DUMP = 10
 """The dump of all notebooks may be this many times as long as one notebook."""
@@ -87,14 +91,16 @@ class Notebooks:
             return diary_file_unreadable(file), False
 
     def _folder(self, name: str) -> Path | None:
-        if name in (".", "..") or name.startswith(".") or re.search(r"[/\\\0]", name):
+        if name.startswith(".") or len(name) > MAX_NAME or re.search(r"[/\\\0]", name):
             return None
         try:
             folder = contained(self.root, name)
+            return folder if stat.S_ISDIR(folder.stat().st_mode) else None
+        except FileNotFoundError:
+            return None
         except OSError as error:
             log.warning("notebook '%s' is refused: %s", name, error)
             return None
-        return folder if folder.is_dir() else None
 
 
 class DiarySource:

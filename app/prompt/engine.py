@@ -83,8 +83,9 @@ class PromptEngine:
         context = PromptContext(model, tuple(opened), round)
         count = _Count(slots, publish)
 
-        if any("{{" in slot.text.pieces[0].text or "<<" in slot.text.pieces[0].text for slot in slots):
-            await asyncio.to_thread(self._expand_operator_text, slots, model, budget)
+        templates = self._templates(slots, model, budget)
+        if templates:
+            await asyncio.to_thread(self._expand_operator_text, templates)
         count.done("operator_text")
         await put_in_data(slots, self._before, context, budget, self._settings.limits)
         count.done("data")
@@ -97,22 +98,27 @@ class PromptEngine:
         count.done("after_detectors")
         return ExpandedPrompt(_closed(opened, slots), _origins(len(opened), slots), media)
 
-    def _expand_operator_text(self, slots: Sequence[Slot], model: str, budget: Budget) -> None:
-        """Runs in a thread: it reads files, and long prompts must not hold up other requests."""
-        settings = self._settings
-        agents = AgentExpansion(self._agents)
-        dates = Dates(settings.zone, self._clock)
-        tools = ToolDescriptions(self._tools())
+    def _templates(self, slots: Sequence[Slot], model: str, budget: Budget) -> list[tuple[Slot, Scope]]:
+        """The texts that have something to expand and whose role allows it."""
+        templates: list[tuple[Slot, Scope]] = []
         for slot in slots:
-            rules = rules_for(
-                slot.role, slot.text.pieces[0].text, agents_in_all_roles=settings.expand_agents_in_all_roles
-            )
-            scope = Scope(rules, model, budget)
+            text = slot.text.join()
+            rules = rules_for(slot.role, text, agents_in_all_roles=self._settings.expand_agents_in_all_roles)
+            if (rules.agents or rules.sar or rules.system) and ("{{" in text or "<<" in text):
+                templates.append((slot, Scope(rules, model, budget)))
+        return templates
+
+    def _expand_operator_text(self, templates: Sequence[tuple[Slot, Scope]]) -> None:
+        """Runs in a thread: it reads files, and long prompts must not hold up other requests."""
+        agents = AgentExpansion(self._agents)
+        dates = Dates(self._settings.zone, self._clock)
+        tools = ToolDescriptions(self._tools())
+        for slot, scope in templates:
             text = self._expand_templates(slot.text, scope, agents, ())
-            if rules.system:
-                text = dates.expand(text, budget)
-                text = tools.expand(text, budget)
-                text = self._expand_port_and_key(text, budget)
+            if scope.rules.system:
+                text = dates.expand(text, scope.budget)
+                text = tools.expand(text, scope.budget)
+                text = self._expand_port_and_key(text, scope.budget)
             slot.text = text
 
     def _expand_templates(

@@ -80,6 +80,12 @@ async def _resolved(
             return dict(await source.resolve(found, context))
     except TimeoutError:
         log.warning("placeholder source '%s' gave no answer within %g s", source.name, seconds)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # Something inside the source was cancelled, not this request.
+        log.warning("placeholder source '%s' was cancelled from inside", source.name)
     except Exception:  # plugin boundary: a broken source must not end the turn
         log.exception("placeholder source '%s' failed", source.name)
     return {}

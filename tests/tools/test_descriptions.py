@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from app.extend import ToolCommand, ToolSpec
+from app.tools.descriptions import describe, describe_all
+
+
+def tool(*commands: ToolCommand, name: str = "Echo", display: str = "回声") -> ToolSpec:
+    return ToolSpec(name, "local", display, commands)
+
+
+@pytest.mark.parametrize(
+    ("commands", "expected"),
+    [
+        pytest.param(
+            (ToolCommand("id", "say", "Repeats text.\nArgs: text", "E1"),),
+            "- 回声 (Echo) - 命令: say:\n    Repeats text.\n    Args: text\n  调用示例:\n    E1",
+            id="the example of the spec",
+        ),
+        pytest.param(
+            (ToolCommand("id", "", "d"),), "- 回声 (Echo) - 命令: N/A:\n    d", id="a command without name is N/A"
+        ),
+        pytest.param(
+            (ToolCommand("a", "a", "one\n\ntwo", "x\n  y"), ToolCommand("b", "b", ""), ToolCommand("c", "c", "three")),
+            "- 回声 (Echo) - 命令: a:\n    one\n    \n    two\n  调用示例:\n    x\n      y"
+            "\n\n- 回声 (Echo) - 命令: c:\n    three",
+            id="commands are joined by a blank line, those without description left out",
+        ),
+        pytest.param((ToolCommand("a", "a", ""),), None, id="nothing described"),
+        pytest.param((), None, id="no commands"),
+    ],
+)
+def test_a_tool_is_described_by_its_commands(commands: tuple[ToolCommand, ...], expected: str | None) -> None:
+    assert describe(tool(*commands)) == expected
+
+
+def test_all_tools_are_joined_in_the_given_order_without_the_undescribed() -> None:
+    first = tool(ToolCommand("a", "a", "one"), name="B", display="b")
+    silent = tool(name="C")
+    second = tool(ToolCommand("a", "a", "two"), name="A", display="[云端] a")
+    assert describe_all([first, silent, second]) == (
+        "- b (B) - 命令: a:\n    one\n\n---\n\n- [云端] a (A) - 命令: a:\n    two"
+    )
+
+
+@pytest.mark.parametrize("specs", [[], [tool()]])
+def test_without_any_description_the_text_says_so(specs: list[ToolSpec]) -> None:
+    assert describe_all(specs) == "没有可用的VCP工具描述信息"
