@@ -54,6 +54,8 @@ class ScriptedUpstream:
         self._server: asyncio.Server | None = None
         self.exchanges: list[Exchange] = []
         self.surplus = 0
+        self.connections = 0
+        """Connections that were accepted so far."""
         self.base_url = ""
 
     async def __aenter__(self) -> Self:
@@ -130,6 +132,7 @@ class ScriptedUpstream:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
+        self.connections += 1
         # With no buffer of its own, drain() means that the bytes are with the network.
         writer.transport.set_write_buffer_limits(0)
         try:

@@ -1,0 +1,152 @@
+"""A real uvicorn as a guest of the running loop."""
+
+import asyncio
+import signal
+import socket
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from app.demo.server import serve
+from app.errors import ConfigError
+
+
+def app_with(lifespan=None, endpoint=None):
+    async def hello(request):
+        return PlainTextResponse("hello")
+
+    return Starlette(routes=[Route("/", endpoint or hello)], lifespan=lifespan)
+
+
+class Life:
+    """A lifespan that tells what it saw."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, app):
+        return self
+
+    async def __aenter__(self):
+        self.seen.append("start")
+
+    async def __aexit__(self, *fault):
+        self.seen.append("stop")
+
+
+def test_it_serves_on_a_free_port_and_closes_it_afterwards():
+    async def run():
+        life = Life()
+        async with serve(app_with(life)) as base, httpx.AsyncClient(trust_env=False) as client:
+            assert base.startswith("http://127.0.0.1:")
+            assert (await client.get(base)).text == "hello"
+            assert life.seen == ["start"]
+        assert life.seen == ["start", "stop"]
+        with pytest.raises(httpx.ConnectError):
+            async with httpx.AsyncClient(trust_env=False) as client:
+                await client.get(base)
+
+    asyncio.run(run())
+
+
+def test_two_servers_run_side_by_side():
+    async def run():
+        async with serve(app_with()) as one, serve(app_with()) as two, httpx.AsyncClient(trust_env=False) as client:
+            assert one != two
+            assert [(await client.get(base)).text for base in (one, two)] == ["hello", "hello"]
+
+    asyncio.run(run())
+
+
+def test_idle_connections_of_clients_do_not_hold_up_the_end():
+    async def run():
+        async with httpx.AsyncClient(trust_env=False) as client, serve(app_with()) as base:
+            await client.get(base)
+
+    asyncio.run(run())
+
+
+def test_an_open_answer_is_cancelled_after_its_grace():
+    async def run():
+        entered, stopped = asyncio.Event(), asyncio.Event()
+
+        async def forever(request):
+            entered.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                stopped.set()
+
+        async with httpx.AsyncClient(trust_env=False) as client:
+            async with serve(app_with(endpoint=forever), grace=0) as base:
+                asking = asyncio.ensure_future(client.get(base))
+                await entered.wait()
+            assert stopped.is_set()
+            await asyncio.wait([asking])
+            assert asking.exception() is not None or asking.result().status_code == 500
+
+    asyncio.run(run())
+
+
+def test_an_application_that_does_not_start_is_an_error_not_the_end_of_the_process():
+    class Failing(Life):
+        async def __aenter__(self):
+            raise ValueError("no database")
+
+    async def run():
+        with pytest.raises(ConfigError):
+            async with serve(app_with(Failing())):
+                raise AssertionError("it must not get here")
+
+    asyncio.run(run())
+
+
+def test_a_port_that_is_taken_is_an_os_error():
+    async def run():
+        with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match=r"[Aa]ddress"):
+            async with serve(app_with(), port=taken.getsockname()[1]):
+                raise AssertionError("it must not get here")
+
+    asyncio.run(run())
+
+
+def test_an_error_in_the_block_ends_the_server_and_comes_out():
+    async def run():
+        life = Life()
+        with pytest.raises(ZeroDivisionError):
+            async with serve(app_with(life)):
+                raise ZeroDivisionError
+        assert life.seen == ["start", "stop"]
+
+    asyncio.run(run())
+
+
+def test_cancelling_the_block_ends_the_server():
+    async def run():
+        life, inside = Life(), asyncio.Event()
+
+        async def serve_for_ever():
+            async with serve(app_with(life)):
+                inside.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.ensure_future(serve_for_ever())
+        await inside.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert life.seen == ["start", "stop"]
+
+    asyncio.run(run())
+
+
+def test_signal_handlers_of_the_process_are_left_alone():
+    async def run():
+        before = signal.getsignal(signal.SIGTERM)
+        async with serve(app_with()):
+            assert signal.getsignal(signal.SIGTERM) is before
+
+    asyncio.run(run())
