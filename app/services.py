@@ -19,7 +19,10 @@ from app.config.snapshot import Config
 from app.extend import Guard, PlaceholderSource, Preprocessor, ToolSource, ToolSpec, UpstreamResolver
 from app.observe.bus import EventBus
 from app.observe.call_log import log_event
-from app.plugins.stdio import StdioPlugins
+from app.plugins.discovery import discover
+from app.plugins.places import Limits
+from app.plugins.processes import Processes
+from app.plugins.stdio import IMAGE_SERVER, StdioPlugins
 from app.prompt.agents import AgentBook
 from app.prompt.diaries import AllDiariesSource, DiarySource, Notebooks
 from app.prompt.engine import PromptEngine
@@ -76,7 +79,7 @@ class Services:
         self._ids = itertools.count(1)
         self._run_id = secrets.token_hex(4)
         auth_code = AuthCode(config.home)
-        self.plugins = StdioPlugins(config, (config.home / "Plugin", program_plugins()), auth_code)
+        self.plugins = self._stdio_plugins(auth_code)
         guards: list[Guard] = []
         if settings.vcp_tool_code:
             guards.append(PasswordGuard(auth_code, everywhere=settings.vcp_tool_code_everywhere))
@@ -107,6 +110,34 @@ class Services:
             new_id=lambda: self.new_id("call"),
         )
 
+    def _stdio_plugins(self, auth_code: AuthCode) -> StdioPlugins:
+        config = self.config
+        settings = config.settings
+        roots = dict.fromkeys(root.resolve() for root in (config.home / "Plugin", program_plugins()))
+        found = discover(tuple(roots), parse_plugin_env)
+        image_server = next((plugin for plugin in found.plugins if plugin.name == IMAGE_SERVER), None)
+        own_key = image_server.own.get("Image_Key") if image_server is not None else None
+        self._image_key = own_key or settings.image_key
+        for problem in found.problems:
+            log.warning("%s", problem)
+        # Plugins call back to the server with these two, also where nobody configured them.
+        environ = {**config.environ, "PORT": str(settings.port), "Key": self.key}
+        limits = Limits(
+            running=settings.plugin_max_running,
+            queued=settings.plugin_queue_limit,
+            queue_seconds=settings.plugin_queue_seconds,
+            output_bytes=settings.plugin_output_limit_mb * 1024 * 1024,
+            stop_seconds=settings.plugin_stop_seconds,
+        )
+        return StdioPlugins(
+            found,
+            Processes(limits),
+            project_base=config.home,
+            environ=lambda: environ,
+            auth_code=auth_code,
+            port=settings.port,
+        )
+
     def _prompt_engine(self, placeholders: Sequence[PlaceholderSource]) -> PromptEngine:
         config = self.config
         settings, home = config.settings, config.home
@@ -119,7 +150,7 @@ class Services:
                 super_detectors=config.families.super_detectors,
                 zone=config.report_zone,
                 port=settings.port,
-                image_key=self.plugins.image_key() or settings.image_key,
+                image_key=self._image_key,
                 expand_agents_in_all_roles=settings.expand_agents_in_all_roles,
                 resolve_variables_in_any_order=settings.resolve_variables_in_any_order,
             ),

@@ -1,4 +1,4 @@
-"""Renderings of a tool's result: the JSON object (spec 4.6), what the model reads (4.5, 4.13), what people see (4.9)."""
+"""Renderings of a tool's result: the JSON object (spec 4.6), what a model reads (4.5, 4.13), what people see (4.9)."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def prepare_arguments(spec: ToolSpec, call: ToolCall, command: str | None) -> To
             schema = properties.get(name)
             if isinstance(schema, Mapping) and arguments.get(name) == text:
                 arguments[name] = from_text(text, schema)
-    return replace(call, arguments=arguments, texts=texts, command=command or (chosen.id if chosen else None))
+    return replace(call, arguments=arguments, texts=texts, command=command)
 
 
 def _properties(command: ToolCommand) -> Mapping[str, Json]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -45,17 +44,22 @@ def create_app(services: Services) -> ASGIApp:
     install_error_handlers(app)
     for path, show_vcp in CHAT_PATHS.items():
         app.router.routes.append(Route(path, ChatRoute(services, show_vcp=show_vcp), methods=["POST"]))
-    app.include_router(models_routes(services))
-    app.include_router(interrupt_routes(services))
-    app.include_router(human_tool_routes(services, blocks))
-    app.include_router(health_routes(services))
+    groups = (
+        models_routes(services),
+        interrupt_routes(services),
+        human_tool_routes(services, blocks),
+        health_routes(services),
+    )
+    paths = list(CHAT_PATHS)
+    for group in groups:
+        app.include_router(group)
+        paths += [route.path for route in group.routes if isinstance(route, Route)]
     describe_chat_routes(app, CHAT_PATHS)
-    paths: list[Any] = [getattr(route, "path", None) for route in app.routes]
     return Gate(
         app,
         key=lambda: services.key,
         access=OPEN_PATHS,
-        paths=PathTable([path for path in paths if isinstance(path, str)]),
+        paths=PathTable(paths),
         trusted_proxies=settings.trusted_proxies,
         blocks=blocks,
         cors_origins=settings.cors_origins,

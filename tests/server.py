@@ -1,0 +1,155 @@
+"""A real server over a scripted upstream, and how tests read its answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import textwrap
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from app.config.snapshot import load
+from app.extend import Event, PlaceholderSource, Preprocessor, ToolSource
+from app.services import Services, make_home
+from app.web.app import create_app
+from app.web.server import serve
+
+KEY = "test-key-钥匙"
+HEADERS = {b"Authorization": f"Bearer {KEY}".encode()}
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that is running for one test."""
+
+    url: str
+    services: Services
+    client: httpx.AsyncClient
+    events: list[Event]
+
+    async def chat(self, *messages: str | Mapping[str, Any], path: str = "/v1/chat/completions", **body: Any) -> Any:
+        """Send a chat request; strings are user messages. The whole response is read."""
+        return await self.client.post(path, json=chat_body(*messages, **body))
+
+    async def stream(
+        self, *messages: str | Mapping[str, Any], path: str = "/v1/chat/completions", **body: Any
+    ) -> Streamed:
+        """Send a streamed chat request and read it to its end."""
+        return read_stream(await self.chat(*messages, path=path, stream=True, **body))
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """A streamed answer as a client sees it."""
+
+    status: int
+    raw: str
+    chunks: list[Any]
+    done: int
+
+    @property
+    def text(self) -> str:
+        return "".join(
+            choice["delta"].get("content") or ""
+            for chunk in self.chunks
+            for choice in chunk["choices"]
+            if choice["index"] == 0
+        )
+
+    @property
+    def finishes(self) -> list[str]:
+        return [c["finish_reason"] for chunk in self.chunks for c in chunk["choices"] if c["finish_reason"] is not None]
+
+    @property
+    def roles(self) -> list[str]:
+        return [c["delta"]["role"] for chunk in self.chunks for c in chunk["choices"] if "role" in c["delta"]]
+
+    @property
+    def usages(self) -> list[Any]:
+        return [chunk["usage"] for chunk in self.chunks if chunk.get("usage")]
+
+
+def chat_body(*messages: str | Mapping[str, Any], **body: Any) -> dict[str, Any]:
+    listed = [{"role": "user", "content": m} if isinstance(m, str) else dict(m) for m in messages]
+    return {"model": "m", "messages": listed, **body}
+
+
+def read_stream(response: httpx.Response) -> Streamed:
+    text = response.text
+    datas = [line[5:].strip() for line in text.split("\n") if line.startswith("data:")]
+    assert not datas or datas[-1] == "[DONE]", text
+    chunks = [json.loads(data) for data in datas if data != "[DONE]"]
+    return Streamed(response.status_code, text, chunks, datas.count("[DONE]"))
+
+
+def call_text(tool: str, /, **fields: str) -> str:
+    """A tool block as a model writes it."""
+    lines = "".join(f",\n{name}:「始」{value}「末」" for name, value in fields.items())
+    return f"<<<[TOOL_REQUEST]>>>\ntool_name:「始」{tool}「末」{lines}\n<<<[END_TOOL_REQUEST]>>>"
+
+
+ECHO = """
+import json, sys
+arguments = json.loads(sys.stdin.read() or "{}")
+print(json.dumps({"status": "success", "result": arguments.get("text", "nothing")}))
+"""
+
+
+def write_plugin(home: Path, name: str, script: str, **manifest: Any) -> Path:
+    """A synchronous plugin whose program is the given Python source."""
+    folder = home / "Plugin" / name
+    folder.mkdir(parents=True)
+    (folder / "main.py").write_text(textwrap.dedent(script), encoding="utf-8")
+    content = {
+        "manifestVersion": "1.0.0",
+        "name": name,
+        "displayName": name,
+        "pluginType": "synchronous",
+        "entryPoint": {"type": "python", "command": "python main.py"},
+        "communication": {"protocol": "stdio", "timeout": 20000},
+        "interpreter": "server",
+        **manifest,
+    }
+    (folder / "plugin-manifest.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    return folder
+
+
+@asynccontextmanager
+async def running(
+    home: Path,
+    upstream: str,
+    *,
+    config: Iterable[str] = (),
+    sources: Iterable[ToolSource] = (),
+    placeholders: Iterable[PlaceholderSource] = (),
+    preprocessors: Iterable[Preprocessor] = (),
+    environ: Mapping[str, str] | None = None,
+) -> AsyncIterator[Running]:
+    """A server in ``home`` before ``upstream``; ``config`` are lines of config.env."""
+    make_home(home)
+    lines = [
+        f"API_URL={upstream}",
+        "API_Key=upstream-key",
+        f"Key={KEY}",
+        "ApiRetryDelay=1",
+        "ShutdownSeconds=2",
+        *config,
+    ]
+    (home / "config.env").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    process = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    loaded = load(home, {**process, **(environ or {})})
+    services = Services(
+        loaded, KEY, sources=tuple(sources), placeholders=tuple(placeholders), preprocessors=tuple(preprocessors)
+    )
+    events: list[Event] = []
+    services.events.listen(events.append)
+    async with (
+        serve(create_app(services), grace=2) as url,
+        httpx.AsyncClient(base_url=url, headers=HEADERS, timeout=60, trust_env=False) as client,
+    ):
+        yield Running(url, services, client, events)
