@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -70,3 +71,27 @@ def test_of_several_creators_exactly_one_wins(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert won == [path.read_bytes()]
+
+
+def test_a_file_system_without_hard_links_still_creates_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*paths: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = tmp_path / "file"
+    assert create_atomic(path, b"first") is True
+    assert create_atomic(path, b"second") is False
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_while_creating_leaves_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        create_atomic(tmp_path / "file", b"x")
+    with pytest.raises(OSError, match="No space left"):
+        write_atomic(tmp_path / "file", b"x")
+    assert list(tmp_path.iterdir()) == []
