@@ -218,7 +218,7 @@ def test_nothing_but_the_given_environment_is_read(monkeypatch: pytest.MonkeyPat
 
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
-        settings().port = 1  # type: ignore[misc]  # the very thing that must fail
+        settings().port = 1
 
 
 @given(st.dictionaries(st.sampled_from(list(names())), st.text(max_size=20)))
