@@ -44,15 +44,7 @@ def server_key(config: Config) -> ServerKey:
     path = config.home / KEY_FILE
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        value = _stored(path)
-        if not value:
-            fresh = secrets.token_urlsafe(_KEY_BYTES)
-            if path.exists():  # blank or damaged: no key at all
-                write_atomic(path, f"{fresh}\n".encode(), mode=0o600)
-            else:
-                create_atomic(path, f"{fresh}\n".encode(), mode=0o600)
-            # Another process may have been first; its key counts.
-            value = _stored(path)
+        value = _stored(path) or _created(path)
     except OSError as error:
         raise ConfigError(
             f"no Key is configured and {path} cannot keep a generated one ({error.strerror or error}); "
@@ -95,6 +87,14 @@ def check_bind(config: Config) -> None:
                 f"{name} 仍是示例中的占位值，而 HOST={values.host} 允许其他机器访问："
                 "请改成自己的密钥，或设置 HOST=127.0.0.1。"
             )
+
+
+def _created(path: Path) -> str:
+    """A new key in the file, or that of another process which was first."""
+    content = f"{secrets.token_urlsafe(_KEY_BYTES)}\n".encode()
+    if not create_atomic(path, content, mode=0o600) and not _stored(path):
+        write_atomic(path, content, mode=0o600)  # blank or damaged: there is no key in it to lose
+    return _stored(path)
 
 
 def _stored(path: Path) -> str:

@@ -129,63 +129,63 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="ignore", case_sensitive=True, hide_input_in_errors=True)
 
     # The server
-    host: Host = Field("127.0.0.1", alias="HOST")
-    port: int = Field(6005, alias="PORT", ge=0, le=65_535)
-    key: str = Field("", alias="Key", repr=False)
-    image_key: str = Field("", alias="Image_Key", repr=False)
-    trusted_proxies: Networks = Field((), alias="TrustedProxies")
-    cors_origins: Origins = Field(("*",), alias="CorsOrigins")
-    ip_blacklist: Flag = Field(True, alias="IpBlacklist")
-    chat_body_limit_mb: int = Field(300, alias="ChatBodyLimitMB", ge=1, le=4096)
-    tool_body_limit_mb: int = Field(16, alias="ToolBodyLimitMB", ge=1, le=4096)
-    max_running_turns: int = Field(1000, alias="MaxRunningTurns", ge=1, le=1_000_000)
-    shutdown_seconds: Seconds = Field(10, alias="ShutdownSeconds")
-    debug_mode: Flag = Field(False, alias="DebugMode")
-    compat_profile: Profile = Field("baseline", alias="compat_profile")
+    host: Host = Field(default="127.0.0.1", alias="HOST")
+    port: int = Field(default=6005, alias="PORT", ge=0, le=65_535)
+    key: str = Field(default="", alias="Key", repr=False)
+    image_key: str = Field(default="", alias="Image_Key", repr=False)
+    trusted_proxies: Networks = Field(default=(), alias="TrustedProxies")
+    cors_origins: Origins = Field(default=("*",), alias="CorsOrigins")
+    ip_blacklist: Flag = Field(default=True, alias="IpBlacklist")
+    chat_body_limit_mb: int = Field(default=300, alias="ChatBodyLimitMB", ge=1, le=4096)
+    tool_body_limit_mb: int = Field(default=16, alias="ToolBodyLimitMB", ge=1, le=4096)
+    max_running_turns: int = Field(default=1000, alias="MaxRunningTurns", ge=1, le=1_000_000)
+    shutdown_seconds: Seconds = Field(default=10, alias="ShutdownSeconds")
+    debug_mode: Flag = Field(default=False, alias="DebugMode")
+    compat_profile: Profile = Field(default="baseline", alias="compat_profile")
 
     # The model API
-    api_url: WebAddress = Field("", alias="API_URL")
-    api_key: str = Field("", alias="API_Key", repr=False)
-    api_retries: int = Field(3, alias="ApiRetries", ge=1, le=100)
-    api_retry_delay: int = Field(1000, alias="ApiRetryDelay", ge=0, le=600_000)
-    upstream_proxy: WebAddress = Field("", alias="UpstreamProxy", repr=False)
-    upstream_connect_timeout: Seconds = Field(30, alias="UpstreamConnectTimeout")
-    upstream_first_byte_timeout: Seconds = Field(900, alias="UpstreamFirstByteTimeout")
-    upstream_idle_timeout: Seconds = Field(300, alias="UpstreamIdleTimeout")
-    upstream_errors_as_status: Flag = Field(False, alias="UpstreamErrorsAsStatus")
+    api_url: WebAddress = Field(default="", alias="API_URL")
+    api_key: str = Field(default="", alias="API_Key", repr=False)
+    api_retries: int = Field(default=3, alias="ApiRetries", ge=1, le=100)
+    api_retry_delay: int = Field(default=1000, alias="ApiRetryDelay", ge=0, le=600_000)
+    upstream_proxy: WebAddress = Field(default="", alias="UpstreamProxy", repr=False)
+    upstream_connect_timeout: Seconds = Field(default=30, alias="UpstreamConnectTimeout")
+    upstream_first_byte_timeout: Seconds = Field(default=900, alias="UpstreamFirstByteTimeout")
+    upstream_idle_timeout: Seconds = Field(default=300, alias="UpstreamIdleTimeout")
+    upstream_errors_as_status: Flag = Field(default=False, alias="UpstreamErrorsAsStatus")
 
     # The turn
-    show_vcp: Flag = Field(False, alias="ShowVCP")
-    max_vcp_loop_stream: int = Field(5, alias="MaxVCPLoopStream", ge=1, le=1000)
-    max_vcp_loop_non_stream: int = Field(5, alias="MaxVCPLoopNonStream", ge=1, le=1000)
-    eager_tools: Flag = Field(True, alias="EagerTools")
-    max_tool_calls_per_round: int = Field(256, alias="MaxToolCallsPerRound", ge=1, le=100_000)
-    tool_result_max_chars: int = Field(200_000, alias="ToolResultMaxChars", ge=1, le=100_000_000)
-    forward_round_usage: Flag = Field(False, alias="ForwardRoundUsage")
-    cancel_tools_on_disconnect: Flag = Field(True, alias="CancelToolsOnDisconnect")
-    heartbeat_seconds: Seconds = Field(5, alias="HeartbeatSeconds")
+    show_vcp: Flag = Field(default=False, alias="ShowVCP")
+    max_vcp_loop_stream: int = Field(default=5, alias="MaxVCPLoopStream", ge=1, le=1000)
+    max_vcp_loop_non_stream: int = Field(default=5, alias="MaxVCPLoopNonStream", ge=1, le=1000)
+    eager_tools: Flag = Field(default=True, alias="EagerTools")
+    max_tool_calls_per_round: int = Field(default=256, alias="MaxToolCallsPerRound", ge=1, le=100_000)
+    tool_result_max_chars: int = Field(default=200_000, alias="ToolResultMaxChars", ge=1, le=100_000_000)
+    forward_round_usage: Flag = Field(default=False, alias="ForwardRoundUsage")
+    cancel_tools_on_disconnect: Flag = Field(default=True, alias="CancelToolsOnDisconnect")
+    heartbeat_seconds: Seconds = Field(default=5, alias="HeartbeatSeconds")
 
     # Tools and plugins
-    vcp_tool_code: Flag = Field(False, alias="VCPToolCode")
-    vcp_tool_code_everywhere: Flag = Field(True, alias="VCPToolCodeEverywhere")
-    plugin_max_running: int = Field(64, alias="PluginMaxRunning", ge=1, le=10_000)
-    plugin_queue_limit: int = Field(1024, alias="PluginQueueLimit", ge=0, le=1_000_000)
-    plugin_queue_seconds: Seconds = Field(60, alias="PluginQueueSeconds")
-    plugin_output_limit_mb: int = Field(64, alias="PluginOutputLimitMB", ge=1, le=4096)
-    plugin_stop_seconds: Seconds = Field(2, alias="PluginStopSeconds")
+    vcp_tool_code: Flag = Field(default=False, alias="VCPToolCode")
+    vcp_tool_code_everywhere: Flag = Field(default=True, alias="VCPToolCodeEverywhere")
+    plugin_max_running: int = Field(default=64, alias="PluginMaxRunning", ge=1, le=10_000)
+    plugin_queue_limit: int = Field(default=1024, alias="PluginQueueLimit", ge=0, le=1_000_000)
+    plugin_queue_seconds: Seconds = Field(default=60, alias="PluginQueueSeconds")
+    plugin_output_limit_mb: int = Field(default=64, alias="PluginOutputLimitMB", ge=1, le=4096)
+    plugin_stop_seconds: Seconds = Field(default=2, alias="PluginStopSeconds")
 
     # Prompts and time
-    default_timezone: ZoneName = Field(DEFAULT_ZONE, alias="DEFAULT_TIMEZONE")
-    report_timezone: ZoneName = Field("", alias="REPORT_TIMEZONE")
-    expand_agents_in_all_roles: Flag = Field(False, alias="ExpandAgentsInAllRoles")
-    resolve_variables_in_any_order: Flag = Field(False, alias="ResolveVariablesInAnyOrder")
+    default_timezone: ZoneName = Field(default=DEFAULT_ZONE, alias="DEFAULT_TIMEZONE")
+    report_timezone: ZoneName = Field(default="", alias="REPORT_TIMEZONE")
+    expand_agents_in_all_roles: Flag = Field(default=False, alias="ExpandAgentsInAllRoles")
+    resolve_variables_in_any_order: Flag = Field(default=False, alias="ResolveVariablesInAnyOrder")
 
     # Diaries
-    diary_max_chars: int = Field(2_000_000, alias="DiaryMaxChars", ge=1, le=1_000_000_000)
-    daily_note_extension: Extension = Field("txt", alias="DAILY_NOTE_EXTENSION")
-    tag_model: str = Field("gemini-2.5-flash-preview-09-2025-thinking", alias="TagModel")
-    tag_model_max_tokens: int = Field(40_000, alias="TagModelMaxTokens", ge=1, le=10_000_000)
-    tag_model_prompt: str = Field("TagMaster.txt", alias="TagModelPrompt")
+    diary_max_chars: int = Field(default=2_000_000, alias="DiaryMaxChars", ge=1, le=1_000_000_000)
+    daily_note_extension: Extension = Field(default="txt", alias="DAILY_NOTE_EXTENSION")
+    tag_model: str = Field(default="gemini-2.5-flash-preview-09-2025-thinking", alias="TagModel")
+    tag_model_max_tokens: int = Field(default=40_000, alias="TagModelMaxTokens", ge=1, le=10_000_000)
+    tag_model_prompt: str = Field(default="TagMaster.txt", alias="TagModelPrompt")
 
     @classmethod
     def settings_customise_sources(
@@ -213,26 +213,22 @@ def read(environ: Mapping[str, str], file_keys: frozenset[str] = frozenset()) ->
     differ from a setting in capitals only, since those have no effect.
     """
     known = names()
-    values = {name: environ[name].strip() for name in known if environ.get(name, "").strip()}
+    # Text, not the types that the signature of Settings wants: its validators read it.
+    values: dict[str, Any] = {name: environ[name].strip() for name in known if environ.get(name, "").strip()}
     reasons: dict[str, str] = {}
     try:
-        settings = Settings(**_typed(values))
+        settings = Settings(**values)
     except ValidationError as error:
         for detail in error.errors(include_url=False, include_input=False):
             name = str(detail["loc"][0])
             own_words = detail.get("ctx", {}).get("error")
             reasons.setdefault(name, _reason(name, known[name], values[name], own_words))
-        settings = Settings(**_typed({name: value for name, value in values.items() if name not in reasons}))
+        settings = Settings(**{name: value for name, value in values.items() if name not in reasons})
     for name, value in values.items():
         if known[name].annotation is bool and value.lower() in ("1", "yes", "on", "y", "t"):
             reasons[name] = f'"{value}" counts as false; only the word true switches a setting on'
     reasons |= _misspelt(known, environ, file_keys)
     return settings, tuple(Complaint(name, reason) for name, reason in reasons.items())
-
-
-def _typed(values: dict[str, str]) -> dict[str, Any]:
-    # Settings' own signature wants ready types; the validators above take the text of the file.
-    return dict(values)
 
 
 def _misspelt(known: Mapping[str, FieldInfo], environ: Mapping[str, str], file_keys: frozenset[str]) -> dict[str, str]:

@@ -54,6 +54,7 @@ def load(home: Path, process_environ: Mapping[str, str], overrides: Mapping[str,
     Raises ConfigError if the file exists but cannot be read.
     """
     overrides = overrides or {}
+    home = home.absolute()
     path = home / CONFIG_FILE
     file = dotenv.read(path)
     written = file.values()
@@ -81,7 +82,7 @@ def load(home: Path, process_environ: Mapping[str, str], overrides: Mapping[str,
     problems += map(located, (*value_complaints, *rule_complaints))
     problems.sort(key=lambda problem: problem.line or 0)
     return Config(
-        home=home.absolute(),
+        home=home,
         settings=values,
         environ=MappingProxyType(ordered),
         file_keys=file_keys,

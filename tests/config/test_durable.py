@@ -1,0 +1,97 @@
+"""Writes that are whole or not at all (B34)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from app.config.durable import create_atomic, write_atomic
+
+
+def test_a_write_replaces_the_content_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    write_atomic(path, b"one")
+    write_atomic(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="file modes are those of POSIX")
+def test_the_mode_is_the_one_asked_for(tmp_path: Path) -> None:
+    write_atomic(tmp_path / "secret", b"x", mode=0o600)
+    create_atomic(tmp_path / "other", b"x", mode=0o600)
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "other").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_stays_a_link_and_its_target_is_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "real" / "file.txt"
+    target.parent.mkdir()
+    target.write_bytes(b"old")
+    link = tmp_path / "file.txt"
+    link.symlink_to(target)
+    write_atomic(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+
+
+def test_a_failed_write_leaves_the_old_state_and_no_litter(tmp_path: Path) -> None:
+    folder = tmp_path / "taken"
+    (folder / "inside").mkdir(parents=True)
+    with pytest.raises(OSError):
+        write_atomic(folder, b"x")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    with pytest.raises(FileNotFoundError):
+        write_atomic(tmp_path / "missing" / "file", b"x")
+
+
+def test_a_file_is_created_once_and_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    assert create_atomic(path, b"first") is True
+    assert create_atomic(path, b"second") is False
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_of_several_creators_exactly_one_wins(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    won: list[bytes] = []
+
+    def create(content: bytes) -> None:
+        if create_atomic(path, content):
+            won.append(content)
+
+    threads = [threading.Thread(target=create, args=(bytes([number]) * 10,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert won == [path.read_bytes()]
+
+
+def test_a_file_system_without_hard_links_still_creates_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*paths: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = tmp_path / "file"
+    assert create_atomic(path, b"first") is True
+    assert create_atomic(path, b"second") is False
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_while_creating_leaves_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        create_atomic(tmp_path / "file", b"x")
+    with pytest.raises(OSError, match="No space left"):
+        write_atomic(tmp_path / "file", b"x")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,128 @@
+"""Keys: generated ones, placeholders, and what may be offered where (B6, D42)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from app.config.keys import KEY_FILE, ServerKey, check_bind, is_loopback, server_key
+from app.config.snapshot import load
+from app.errors import ConfigError
+
+posix = pytest.mark.skipif(os.name == "nt", reason="file modes are those of POSIX")
+
+
+def test_a_configured_key_is_used_and_nothing_is_written(tmp_path: Path) -> None:
+    assert server_key(load(tmp_path, {"Key": "mine"})) == ServerKey("mine", generated=False, path=None)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("blank", [{}, {"Key": ""}, {"Key": "  "}])
+def test_a_missing_key_is_generated_once_and_kept(tmp_path: Path, blank: dict[str, str]) -> None:
+    config = load(tmp_path, blank)
+    first = server_key(config)
+    assert first.generated
+    assert first.path == tmp_path / KEY_FILE
+    assert len(first.value) >= 43
+    assert server_key(config) == first
+    assert [path.name for path in (tmp_path / ".vcp").iterdir()] == ["server.key"]
+
+
+def test_two_homes_get_two_keys(tmp_path: Path) -> None:
+    keys = set()
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        keys.add(server_key(load(tmp_path / name, {})).value)
+    assert len(keys) == 2
+
+
+@posix
+def test_a_generated_key_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+    path = server_key(load(tmp_path, {})).path
+    assert path is not None
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    path.chmod(0o644)
+    server_key(load(tmp_path, {}))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\n \n", b"\xff\xfe\x00", b"two words"])
+def test_a_damaged_key_file_is_replaced(tmp_path: Path, damaged: bytes) -> None:
+    path = tmp_path / KEY_FILE
+    path.parent.mkdir()
+    path.write_bytes(damaged)
+    key = server_key(load(tmp_path, {}))
+    assert len(key.value) >= 43
+    assert path.read_text(encoding="ascii").strip() == key.value
+
+
+def test_a_key_that_the_operator_wrote_into_the_file_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / KEY_FILE
+    path.parent.mkdir()
+    path.write_bytes(b"my-own-key\r\n")
+    assert server_key(load(tmp_path, {})).value == "my-own-key"
+
+
+def test_processes_that_start_at_once_agree_on_one_key(tmp_path: Path) -> None:
+    config = load(tmp_path, {})
+    keys: list[str] = []
+    threads = [threading.Thread(target=lambda: keys.append(server_key(config).value)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(keys) == 8
+    assert len(set(keys)) == 1
+
+
+def test_a_home_that_cannot_keep_a_key_is_told_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / ".vcp").write_bytes(b"in the way")
+    with pytest.raises(ConfigError, match=r"set Key in config\.env"):
+        server_key(load(tmp_path, {}))
+
+
+def test_a_key_is_in_no_representation(tmp_path: Path) -> None:
+    key = server_key(load(tmp_path, {}))
+    assert key.value not in repr(key)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.8.9.1", "::1", "[::1]", "localhost", "LOCALHOST.", "::ffff:127.0.0.1"]
+)
+def test_addresses_of_this_machine_are_loopback(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "192.168.1.5", "example.com", "localhost.example.com", "", "::ffff:10.0.0.1"]
+)
+def test_all_other_addresses_are_not(host: str) -> None:
+    assert not is_loopback(host)
+
+
+@pytest.mark.parametrize("name", ["Key", "Image_Key"])
+@pytest.mark.parametrize("value", ["please-change-me", "please-change-me-too", "Please-Change-Me"])
+def test_a_placeholder_is_refused_where_other_machines_get_in(tmp_path: Path, name: str, value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_bind(load(tmp_path, {"HOST": "0.0.0.0", name: value}))
+    assert caught.value.message.startswith(f"{name} is still the placeholder")
+    assert "占位值" in caught.value.message
+    check_bind(load(tmp_path, {"HOST": "127.0.0.1", name: value}))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+@pytest.mark.parametrize("name", ["Key", "Image_Key"])
+def test_the_key_of_clients_without_a_key_is_refused_everywhere(tmp_path: Path, name: str, host: str) -> None:
+    with pytest.raises(ConfigError, match='is "undefined"'):
+        check_bind(load(tmp_path, {"HOST": host, name: "undefined"}))
+
+
+@pytest.mark.parametrize(
+    "environ", [{}, {"Key": "k"}, {"HOST": "0.0.0.0"}, {"HOST": "0.0.0.0", "Key": "k", "Image_Key": "i"}]
+)
+def test_real_keys_and_generated_ones_may_be_offered_anywhere(tmp_path: Path, environ: dict[str, str]) -> None:
+    check_bind(load(tmp_path, environ))
