@@ -303,7 +303,26 @@ def group_lives(group: int) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    return group_members(group, unknown=True)
+
+
+def group_members(group: int, *, unknown: bool) -> bool:
+    """Whether a group has members that still run; ``unknown`` where the system does not say.
+
+    Ended ones that wait for an init process that does not reap (containers) do not count.
+    """
+    try:
+        entries = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    except OSError:
+        return unknown
+    for entry in entries:
+        try:
+            state, _, member_of = (entry / "stat").read_bytes().rpartition(b")")[2].split()[:3]
+        except (OSError, ValueError):
+            continue  # it ended meanwhile
+        if int(member_of) == group and state not in (b"Z", b"X"):
+            return True
+    return False
 
 
 def signal_group(group: int, kill: bool) -> None:

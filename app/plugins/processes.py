@@ -20,10 +20,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from app.plugins.child import REAP_SECONDS, SETTLE_SECONDS, Child, group_lives, signal_group
+from app.plugins.child import REAP_SECONDS, SETTLE_SECONDS, Child, group_lives, group_members, signal_group
 from app.plugins.places import Limits, Place, Places
 
-GROUP_POLL_SECONDS = 0.02
+GROUP_POLL_SECONDS = 0.05
 THREADED_READ_BYTES = 1024 * 1024
 """Outputs larger than this are read as JSON in a thread."""
 
@@ -180,8 +180,10 @@ class Processes:
             loop = asyncio.get_running_loop()
             last = loop.time() + self.limits.stop_seconds
             await _first(child.exited, timeout=self.limits.stop_seconds)
-            # Closed pipes are the sign that the others of the group, too, have ended of themselves.
             await _first(child.closed, timeout=max(0.0, last - loop.time()))
+            # The rest of the group has the same time; nothing tells when processes end that are no children of ours.
+            while group_members(child.pid, unknown=False) and loop.time() < last:  # noqa: ASYNC110 - see above
+                await asyncio.sleep(GROUP_POLL_SECONDS)
             child.signal(kill=True)
             await _first(child.exited, timeout=REAP_SECONDS)
         except asyncio.CancelledError:

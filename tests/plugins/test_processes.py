@@ -38,7 +38,8 @@ READY = "open('ready.tmp', 'w').close(); os.rename('ready.tmp', 'ready')\n"
 async def appears(path: Path) -> None:
     """Wait until a child has made the file."""
     async with asyncio.timeout(30):
-        while not path.exists():
+        # Nobody is told when a file comes; looking again is bounded and decides nothing.
+        while not path.exists():  # noqa: ASYNC110, ASYNC240 - see above
             await asyncio.sleep(0.005)
 
 
@@ -54,7 +55,7 @@ def lives(pid: int) -> bool:
 async def vanishes(pid: int) -> None:
     """Wait until a process that was sent SIGKILL is gone."""
     async with asyncio.timeout(30):
-        while lives(pid):
+        while lives(pid):  # noqa: ASYNC110 - a process that is no child tells nobody when it ends
             await asyncio.sleep(0.005)
 
 
@@ -78,14 +79,14 @@ def anyhow(request: pytest.FixtureRequest, bench: Bench) -> Bench:
 
 def test_a_time_out_ends_the_grandchildren_too(anyhow: Bench) -> None:
     bench = anyhow
-    folder = bench.plugin(
-        "X",
-        HELPER + "helper(inherit=True)\ntime.sleep(600)",
-        communication={"protocol": "stdio", "timeout": 1500},
-    )
+    folder = bench.plugin("X", HELPER + "helper(inherit=True)\n" + READY + "time.sleep(600)")
 
     async def work(call: Caller) -> ToolResult:
-        result = await call("X")
+        task = asyncio.ensure_future(call("X"))
+        await appears(folder / "ready")
+        (limit,) = call.processes._running.values()
+        limit.reschedule(asyncio.get_running_loop().time())  # its time is up now, not on a clock's word
+        result = await task
         await vanishes(int((folder / "helper").read_text()))
         return result
 
@@ -231,10 +232,13 @@ def test_a_helper_may_go_on_printing_after_the_answer(bench: Bench) -> None:
 
 
 def test_an_answer_by_a_process_that_outlives_its_launcher_is_waited_for(bench: Bench) -> None:
-    code = f"import os, sys, time\nwhile os.getppid() == int(sys.argv[1]): time.sleep(0.005)\nprint('''{OK}''')"
+    code = f"import os, sys, time\n{READY}while os.getppid() == int(sys.argv[1]): time.sleep(0.005)\nprint('''{OK}''')"
     bench.plugin(
         "X",
-        f"import os, subprocess, sys\nsubprocess.Popen([sys.executable, '-S', '-c', {code!r}, str(os.getpid())])\n",
+        "import os, subprocess, sys, time\n"
+        f"subprocess.Popen([sys.executable, '-S', '-c', {code!r}, str(os.getpid())])\n"
+        "while not os.path.exists('ready'): time.sleep(0.005)\n"
+        "os._exit(0)",
     )
     assert bench.call("X").ok
 
@@ -298,6 +302,68 @@ def test_a_plugins_own_limit_does_not_hold_up_others(bench: Bench) -> None:
         return [quick, await first, await second]
 
     assert all(result.ok for result in bench.run(work))
+
+
+def test_a_silent_start_holds_up_the_next_one_until_it_speaks(bench: Bench) -> None:
+    bench.limits = Limits(starting=1, starting_seconds=600.0)
+    folder = bench.plugin(
+        "X",
+        "import os, time\n"
+        + READY
+        + "while not os.path.exists('speak'): time.sleep(0.01)\n"
+        + "print('loading', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
+        + f"print('''{OK}''')",
+    )
+    bench.plugin("Y", f"print('''{OK}''')")
+
+    async def work(call: Caller) -> list[ToolResult]:
+        first = asyncio.ensure_future(call("X"))
+        second = asyncio.ensure_future(call("Y"))
+        await appears(folder / "ready")
+        assert len(call.pids) == 1
+        (folder / "speak").touch()
+        done = await second
+        assert not first.done()
+        (folder / "go").touch()
+        return [done, await first]
+
+    assert all(result.ok for result in bench.run(work))
+
+
+def test_a_process_that_stays_silent_holds_up_others_for_a_moment_only(bench: Bench) -> None:
+    bench.limits = Limits(starting=1, starting_seconds=0.05)
+    folder = bench.plugin("X", f"import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('''{OK}''')")
+    bench.plugin("Y", f"print('''{OK}''')")
+
+    async def work(call: Caller) -> list[ToolResult]:
+        first = asyncio.ensure_future(call("X"))
+        second = await call("Y")
+        (folder / "go").touch()
+        return [second, await first]
+
+    assert all(result.ok for result in bench.run(work))
+
+
+def test_helpers_of_a_cancelled_call_may_end_in_their_own_way_too(bench: Bench) -> None:
+    code = (
+        "import os, signal, sys, time\n"
+        "def tidy(*_): time.sleep(0.05); open('tidy', 'w').write('done'); sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, tidy)\n" + READY + "time.sleep(600)"
+    )
+    folder = bench.plugin(
+        "X",
+        "import subprocess, sys, time\nnull = subprocess.DEVNULL\n"
+        f"subprocess.Popen([sys.executable, '-c', {code!r}], stdin=null, stdout=null, stderr=null)\ntime.sleep(600)",
+    )
+
+    async def work(call: Caller) -> None:
+        task = asyncio.ensure_future(call("X"))
+        await appears(folder / "ready")
+        task.cancel()
+        await asyncio.wait({task})
+
+    bench.run(work)
+    assert (folder / "tidy").read_text() == "done"
 
 
 def test_waiting_too_long_for_a_place_is_an_error_of_its_own(bench: Bench) -> None:  # D40
