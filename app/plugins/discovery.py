@@ -1,0 +1,153 @@
+"""Which plugins there are: the sub-folders of the plugin roots that hold a manifest (spec 5.1, D37).
+
+The rules, in one place:
+
+* roots are searched in the order given (the installation's own ``Plugin/``, then the program's), folders by name;
+* identity is the manifest's ``name``; the first one wins;
+* ``plugin-manifest.json.block`` in place of ``plugin-manifest.json`` disables a plugin; with both it is enabled;
+* a blocked plugin of one root also blocks the plugin of that name in the later roots, unless the same root has an
+  enabled one: a person who blocks a plugin of the installation does not want the program's copy in its place;
+* a module that needs Node is listed, and is served by the plugin of that name in a later root when there is one that
+  runs here; that plugin then reads the settings file of the first folder (D37).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from app.errors import ManifestError
+from app.plugins.manifest import BLOCKED_NAME, MANIFEST_BYTES_LIMIT, MANIFEST_NAME, Manifest, read_manifest
+
+ParseEnv = Callable[[str], Mapping[str, str]]
+"""Reads the text of a ``config.env`` (spec 2.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One plugin: what its manifest says, where it lives, and the settings of its own ``config.env``."""
+
+    manifest: Manifest
+    folder: Path
+    own: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The plugin's identity."""
+        return self.manifest.name
+
+    @property
+    def runs_here(self) -> bool:
+        """False for modules that need Node; they are listed as "not run here"."""
+        return not self.manifest.runs_in_node
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSet:
+    """What was found: plugins in order, complaints for people (each names its file), names of blocked plugins."""
+
+    plugins: tuple[Plugin, ...] = ()
+    problems: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
+
+
+def discover(roots: Sequence[Path], parse_env: ParseEnv, before: PluginSet | None = None) -> PluginSet:
+    """Search the roots, first to last; a missing root has no plugins. Faults of one folder cost that folder only.
+
+    With ``before``, the set of the last search, a folder whose manifest cannot be read now (it may be half written)
+    keeps the plugin it had (P68).
+    """
+    search = _Search(parse_env, before or PluginSet())
+    seen: set[Path] = set()
+    for root in roots:
+        resolved = root.resolve()
+        if resolved not in seen:
+            seen.add(resolved)
+            search.root(resolved)
+    return search.result()
+
+
+class _Search:
+    def __init__(self, parse_env: ParseEnv, before: PluginSet) -> None:
+        self._parse_env = parse_env
+        self._before = {plugin.folder: plugin for plugin in before.plugins}
+        self._plugins: dict[str, Plugin] = {}
+        self._problems: list[str] = []
+        self._blocked: dict[str, None] = {}
+
+    def result(self) -> PluginSet:
+        return PluginSet(tuple(self._plugins.values()), tuple(self._problems), tuple(self._blocked))
+
+    def root(self, root: Path) -> None:
+        here: set[str] = set()
+        blocked: list[str] = []
+        for folder in self._folders(root):
+            if (folder / MANIFEST_NAME).is_file():
+                plugin = self._read(folder)
+                if plugin is not None:
+                    self._add(plugin, here)
+            elif (folder / BLOCKED_NAME).is_file():
+                blocked.append(_blocked_name(folder))
+        for name in blocked:
+            if name not in self._plugins:
+                self._blocked[name] = None
+
+    def _folders(self, root: Path) -> list[Path]:
+        try:
+            return sorted((entry for entry in root.iterdir() if entry.is_dir()), key=lambda entry: entry.name)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            self._problems.append(f"{root}: cannot be searched for plugins: {error.strerror or error}")
+            return []
+
+    def _read(self, folder: Path) -> Plugin | None:
+        try:
+            manifest = read_manifest(folder / MANIFEST_NAME)
+        except ManifestError as error:
+            old = self._before.get(folder)
+            self._problems.append(error.message + (f"; {old.name} stays as it was" if old else ""))
+            return old
+        self._problems.extend(manifest.complaints)
+        return Plugin(manifest, folder, self._own_settings(folder / "config.env"))
+
+    def _own_settings(self, path: Path) -> Mapping[str, str]:
+        try:
+            with path.open("rb") as file:
+                data = file.read(MANIFEST_BYTES_LIMIT + 1)
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            self._problems.append(f"{path}: cannot be read: {error.strerror or error}")
+            return {}
+        if len(data) > MANIFEST_BYTES_LIMIT:
+            self._problems.append(f"{path}: larger than {MANIFEST_BYTES_LIMIT} bytes; ignored")
+            return {}
+        text = data.decode("utf-8-sig", "replace")
+        if "\ufffd" in text:
+            self._problems.append(f"{path}: not everywhere UTF-8; the wrong bytes were replaced")
+        return dict(self._parse_env(text))
+
+    def _add(self, plugin: Plugin, here: set[str]) -> None:
+        name = plugin.name
+        if name in self._blocked:
+            return
+        first = self._plugins.get(name)
+        if first is None:
+            self._plugins[name] = plugin
+            here.add(name)
+        elif name in here:
+            self._problems.append(
+                f"{plugin.folder / MANIFEST_NAME}: field name: {name} is already the plugin in {first.folder}; skipped"
+            )
+        elif not first.runs_here and plugin.runs_here:
+            self._plugins[name] = replace(plugin, own={**plugin.own, **first.own})
+
+
+def _blocked_name(folder: Path) -> str:
+    """The name a blocked manifest would have; the folder's when it cannot be read, for nobody needs it to be right."""
+    try:
+        return read_manifest(folder / BLOCKED_NAME).name
+    except ManifestError:
+        return folder.name

@@ -1,0 +1,191 @@
+"""What a plugin printed, read as a result (spec 4.6, 5.6; B26, B27, P38-P42, P49).
+
+Strict first: all of stdout is one JSON object. Otherwise the last complete object whose ``status`` is ``success`` or
+``error`` counts, wherever it stands between log lines. The search is one pass of a small push-down automaton, so output
+made of opening braces costs no more than its length.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from app.extend import ErrorKind, Json, ToolResult
+from app.plugins.objects import last_object
+
+QUOTED_STDOUT_CHARS = 200
+STDERR_TAIL_CHARS = 2000
+DEPTH_LIMIT = 200
+"""Deepest nesting of lists and objects in an answer; JSON writers further on recurse."""
+
+_TRIM = "\ufeff \t\n\r\v\f\x00\u00a0\u3000\u2028\u2029"
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The JSON object that a plugin answered with; ``status`` is ``success`` or ``error``."""
+
+    fields: Mapping[str, Json]
+
+    @property
+    def success(self) -> bool:
+        """True when the plugin reports success."""
+        return bool(self.fields["status"] == "success")
+
+
+def decode(data: bytes | bytearray) -> str:
+    """Output as text: UTF-8, wrong bytes replaced."""
+    return data.decode("utf-8", "replace")
+
+
+def read_answer(stdout: bytes | bytearray) -> Answer | None:
+    """The answer in a plugin's whole standard output, or None when there is none (spec 5.6, B27)."""
+    text = decode(stdout).strip(_TRIM)
+    if "\x1b" in text:
+        text = _ANSI.sub("", text).strip(_TRIM)
+    if not text:
+        return None
+    fields = _whole(text)
+    if fields is None:
+        span = last_object(text)
+        fields = _whole(text[span[0] : span[1]]) if span is not None else _whole(text.rpartition("\n")[2])
+    return None if fields is None else Answer(fields)
+
+
+def _whole(text: str) -> Mapping[str, Json] | None:
+    if not text.startswith("{"):
+        return None
+    try:
+        # Raw control characters inside strings are let through: shells print tabs and escape codes into them.
+        value = json.loads(text, strict=False, parse_constant=str)
+        if value.get("status") not in ("success", "error"):
+            return None
+        fields: Mapping[str, Json] = _clean(value, DEPTH_LIMIT)
+    except (ValueError, RecursionError):
+        return None
+    return fields
+
+
+def _clean(value: Json, depth: int) -> Json:
+    """The value without colour codes and half surrogates, which no UTF-8 writer further on could take."""
+    if isinstance(value, str):
+        if "\x1b" in value:
+            value = _ANSI.sub("", value)
+        return _SURROGATE.sub("\ufffd", value) if _SURROGATE.search(value) else value
+    if depth == 0 and isinstance(value, dict | list):
+        raise ValueError(f"nested deeper than {DEPTH_LIMIT}")
+    if isinstance(value, dict):
+        return {_clean(key, depth): _clean(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_clean(item, depth - 1) for item in value]
+    return value
+
+
+def result_of_answer(name: str, answer: Answer, exit_code: int | None, stderr_tail: str) -> ToolResult:
+    """The canonical result of an answer; the exit code does not matter once there is one (O9).
+
+    ``structured`` of a failed call holds the plugin's own object, for ``code`` and ``fileUrl`` (spec 5.9).
+    """
+    fields = answer.fields
+    said = fields.get("message")
+    message = said if isinstance(said, str) else ""
+    if not answer.success:
+        text = _text(fields.get("error")) or message or f'Plugin "{name}" reported an unspecified error.'
+        return ToolResult(
+            structured=fields,
+            error_kind=ErrorKind.PLUGIN,
+            message=text,
+            exit_code=exit_code,
+            stderr_tail=stderr_tail,
+        )
+    structured = _result_object(fields)
+    return ToolResult(
+        structured=structured,
+        parts=content_parts(structured),
+        message=message,
+        exit_code=exit_code,
+        stderr_tail=stderr_tail,
+    )
+
+
+def _result_object(fields: Mapping[str, Json]) -> Json:
+    """The table of spec 4.6, with ``message`` standing in for a missing result (B26)."""
+    result = fields.get("result")
+    if result is None:
+        message = fields.get("message")
+        return {} if message is None else {"message": message}
+    if isinstance(result, str):
+        try:
+            result = _clean(json.loads(result, parse_constant=_refuse_constant), DEPTH_LIMIT)
+        except (ValueError, RecursionError):
+            return {"original_plugin_output": result}
+    return result if isinstance(result, dict | list) else {"original_plugin_output": result}
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _text(value: Json) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def content_parts(structured: Json) -> tuple[Mapping[str, Json], ...] | None:
+    """The content parts of a result, from ``data.content`` or ``content`` (spec 4.5), or None.
+
+    A list counts only if each entry is a part, that is, holds the field its ``type`` names. Other lists that happen to
+    be called ``content``, and empty ones, are data and stay in ``structured``.
+    """
+    if not isinstance(structured, dict):
+        return None
+    data = structured.get("data")
+    for content in (data.get("content") if isinstance(data, dict) else None, structured.get("content")):
+        if isinstance(content, list) and content and all(_is_part(entry) for entry in content):
+            return tuple(content)
+    return None
+
+
+def _is_part(entry: Json) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("type"), str) and entry["type"] in entry
+
+
+def bad_output(name: str, stdout: bytes | bytearray, exit_code: int | None, stderr_tail: str) -> ToolResult:
+    """The error for a process that ended without an answer (spec 5.6, P40); quotes what it printed."""
+    printed = decode(stdout[: QUOTED_STDOUT_CHARS * 8]).strip(_TRIM)
+    quoted = _ANSI.sub("", printed)[:QUOTED_STDOUT_CHARS]
+    if exit_code == 0:
+        text = (
+            f'Plugin "{name}" exited successfully but did not provide a valid initial JSON response. Stdout: {quoted}'
+        )
+        if stderr_tail:
+            text += f" Stderr: {stderr_tail}"
+    else:
+        text = f'Plugin "{name}" exited with code {_code(exit_code)}. Stdout: {quoted} Stderr: {stderr_tail}'
+    return failure(ErrorKind.EXECUTION, text, exit_code=exit_code, stderr_tail=stderr_tail)
+
+
+def _code(exit_code: int | None) -> str:
+    if exit_code is None or exit_code >= 0:
+        return str(exit_code)
+    try:
+        return f"{exit_code} ({signal.Signals(-exit_code).name})"
+    except ValueError:
+        return str(exit_code)
+
+
+def stderr_text(data: bytes | bytearray) -> str:
+    """The end of standard error for people: no colour codes, trimmed, at most ``STDERR_TAIL_CHARS``."""
+    return _ANSI.sub("", decode(data)).strip(_TRIM)[-STDERR_TAIL_CHARS:]
+
+
+def failure(kind: ErrorKind, text: str, *, exit_code: int | None = None, stderr_tail: str = "") -> ToolResult:
+    """A result for a call that gave no answer."""
+    return ToolResult(error_kind=kind, message=text, exit_code=exit_code, stderr_tail=stderr_tail)

@@ -1,0 +1,245 @@
+"""Synchronous stdio plugins as a source of tools: one process per call (spec 5.3-5.6)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from app.errors import VcpError
+from app.extend import CallContext, ErrorKind, Json, ToolCall, ToolCommand, ToolResult, ToolSpec
+from app.plugins.command import CommandError, plan_launch
+from app.plugins.discovery import Plugin, PluginSet
+from app.plugins.environment import ServerFacts, child_environment
+from app.plugins.output import Answer, bad_output, failure, read_answer, result_of_answer, stderr_text
+from app.plugins.places import QueueError, StoppingError
+from app.plugins.processes import Ending, Job, Processes, Ran
+
+ORIGIN = "stdio"
+IMAGE_SERVER = "ImageServer"
+
+log = logging.getLogger(__name__)
+
+
+class StdioPlugins:
+    """All plugins that were found, as tools; those that are no synchronous stdio plugins are listed, not callable.
+
+    ``environ`` gives the server's environment of now, ``config.env`` included; ``auth_code`` the code for
+    administrators' plugins or None when it cannot be read (spec 7.3).
+    """
+
+    def __init__(
+        self,
+        plugins: PluginSet,
+        processes: Processes,
+        *,
+        project_base: Path,
+        environ: Callable[[], Mapping[str, str]],
+        auth_code: Callable[[], str | None],
+        port: int | None = None,
+        server_python: str = sys.executable,
+    ) -> None:
+        self._processes = processes
+        self._project_base = project_base.absolute()
+        self._environ = environ
+        self._auth_code = auth_code
+        self._port = port
+        self._server_python = server_python
+        self._plugins: Mapping[str, Plugin] = {}
+        self._tools: Mapping[str, ToolSpec] = {}
+        self.replace(plugins)
+
+    def replace(self, plugins: PluginSet) -> None:
+        """Offer these plugins from now on; calls that run go on with what they began with."""
+        self._plugins = {plugin.name: plugin for plugin in plugins.plugins}
+        self._tools = MappingProxyType({plugin.name: tool_spec(plugin) for plugin in plugins.plugins})
+
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """The tools of now, by name, in the order of discovery."""
+        return self._tools
+
+    async def start(self) -> None:
+        """Nothing to do; processes start with their calls."""
+
+    async def stop(self) -> None:
+        """End every plugin process within bounded time."""
+        await self._processes.stop()
+
+    async def call(
+        self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
+    ) -> ToolResult:
+        """Run the plugin's process and read its answer. Raises nothing but the caller's own cancellation."""
+        name = spec.name
+        plugin = self._plugins.get(name)
+        if plugin is None:
+            return failure(ErrorKind.UNKNOWN_TOOL, f'Plugin "{name}" is not loaded any more.')
+        if not plugin.manifest.callable_over_stdio:
+            return failure(ErrorKind.EXECUTION, _not_callable(plugin))
+        try:
+            job = self._job(plugin, spec, call, context)
+            return _result(name, await self._processes.run(job, read_answer, started), self._processes)
+        except _RefusedError as error:
+            return failure(ErrorKind.EXECUTION, error.message)
+        except QueueError as error:
+            return failure(ErrorKind.QUEUE, error.message)
+        except StoppingError as error:
+            return failure(ErrorKind.CANCELLED, error.message)
+        except CommandError as error:
+            return failure(ErrorKind.EXECUTION, f'Failed to start plugin "{name}": {error.message}')
+        except OSError as error:
+            return failure(ErrorKind.EXECUTION, f'Failed to start plugin "{name}": {_reason(error)}')
+        except Exception as error:
+            # The plugin boundary: whatever a manifest or an answer provokes in here must not end the turn.
+            log.exception("calling plugin %s failed", name)
+            return failure(ErrorKind.EXECUTION, f'Plugin "{name}" could not be run: {error}')
+
+    def _job(self, plugin: Plugin, spec: ToolSpec, call: ToolCall, context: CallContext) -> Job:
+        manifest = plugin.manifest
+        code = self._auth_code() if manifest.requires_admin else None
+        if manifest.requires_admin and not code:
+            raise _RefusedError(
+                f'Plugin "{spec.name}" is for administrators and the auth code cannot be read; it was not started.'
+            )
+        environ = self._environ()
+        environment, left_out = child_environment(
+            manifest, plugin.own, environ, self._facts(environ), client_ip=context.client_ip, auth_code=code
+        )
+        if left_out:
+            log.warning("plugin %s runs without variables no process can take: %s", spec.name, ", ".join(left_out))
+        launch = plan_launch(manifest, plugin.folder, self._project_base, environment, self._server_python)
+        if launch.path_first is not None:
+            environment["PATH"] = _join_path(launch.path_first, environment.get("PATH"))
+        return Job(
+            name=spec.name,
+            argv=launch.argv,
+            folder=plugin.folder,
+            environment=environment,
+            stdin=stdin_bytes(spec, call),
+            timeout=spec.timeout,
+            max_running=spec.max_running,
+            deadline=context.deadline,
+        )
+
+    def _facts(self, environ: Mapping[str, str]) -> ServerFacts:
+        server = self._plugins.get(IMAGE_SERVER)
+        own_key = server.own.get("Image_Key") if server is not None else None
+        return ServerFacts(
+            project_base=self._project_base,
+            port=str(self._port) if self._port is not None else environ.get("PORT"),
+            image_key=own_key or environ.get("Image_Key"),
+        )
+
+
+class _RefusedError(VcpError):
+    """The plugin must not be started (B11)."""
+
+
+def tool_spec(plugin: Plugin) -> ToolSpec:
+    """What every door sees of a plugin."""
+    manifest = plugin.manifest
+    return ToolSpec(
+        name=manifest.name,
+        origin=ORIGIN,
+        display=manifest.display,
+        commands=tuple(
+            ToolCommand(
+                id=command.id,
+                command=command.command,
+                description=command.description,
+                example=command.example,
+                parameters=command.parameters,
+                typed=command.typed,
+            )
+            for command in manifest.commands
+        ),
+        timeout=manifest.timeout,
+        idempotent=manifest.idempotent,
+        eager=manifest.eager,
+        callable=manifest.callable_over_stdio,
+        max_running=manifest.max_running,
+        push=manifest.push,
+        labels=frozenset({manifest.plugin_type} if plugin.runs_here else {manifest.plugin_type, "not run here"}),
+    )
+
+
+def stdin_bytes(spec: ToolSpec, call: ToolCall) -> bytes:
+    """What the plugin reads: the arguments as compact JSON, or nothing at all without arguments (O12).
+
+    The command of ``Plugin.command`` is passed as the argument ``command`` unless there is one. Raises ValueError for
+    numbers that JSON has no words for.
+    """
+    arguments = dict(call.arguments)
+    if call.command is not None:
+        arguments.setdefault("command", call.command)
+    if not _is_typed(spec, call):
+        arguments = {
+            name: call.texts[name] if name in call.texts else _as_text(value)
+            for name, value in arguments.items()
+            if value is not None
+        }
+    if not arguments:
+        return b""
+    try:
+        return _compact(arguments).encode()
+    except UnicodeEncodeError:
+        # Half surrogates have no UTF-8; JSON can still write them as escapes.
+        return json.dumps(arguments, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _is_typed(spec: ToolSpec, call: ToolCall) -> bool:
+    """Whether the command that is called says ``"typed": true`` (D5)."""
+    wanted = call.command or call.arguments.get("command")
+    for command in spec.commands:
+        if wanted is not None and wanted in (command.id, command.command):
+            return command.typed
+    return bool(spec.commands) and all(command.typed for command in spec.commands)
+
+
+def _as_text(value: Json) -> str:
+    """An argument for a plugin that expects strings (D39)."""
+    return value if isinstance(value, str) else _compact(value)
+
+
+def _compact(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _not_callable(plugin: Plugin) -> str:
+    manifest = plugin.manifest
+    text = (
+        f'Plugin "{manifest.name}" (type: {manifest.plugin_type}, protocol: {manifest.protocol}) '
+        "is not a supported stdio plugin for a direct call."
+    )
+    return text if plugin.runs_here else f"{text} It is a Node module and is not run here."
+
+
+def _result(name: str, ran: Ran[Answer], processes: Processes) -> ToolResult:
+    tail = stderr_text(ran.stderr)
+    if ran.answer is not None:
+        return result_of_answer(name, ran.answer, ran.exit_code, tail)
+    if ran.ending is Ending.SILENT:
+        return bad_output(name, ran.stdout, ran.exit_code, tail)
+    kind, text = {
+        Ending.TIMED_OUT: (ErrorKind.TIMEOUT, f'Plugin "{name}" execution timed out.'),
+        Ending.STOPPED: (ErrorKind.CANCELLED, f'Plugin "{name}" was ended: the server is stopping.'),
+    }.get(
+        ran.ending,
+        (
+            ErrorKind.EXECUTION,
+            f'Plugin "{name}" printed more than the limit of {processes.limits.output_bytes} bytes and was ended.',
+        ),
+    )
+    return failure(kind, text, exit_code=ran.exit_code, stderr_tail=tail)
+
+
+def _reason(error: OSError) -> str:
+    named = f": {error.filename}" if error.filename else ""
+    return f"{error.strerror or error}{named}"
+
+
+def _join_path(first: str, rest: str | None) -> str:
+    return first if not rest else first + os.pathsep + rest
