@@ -203,3 +203,8 @@ def test_ten_megabytes_of_open_block_do_not_stall() -> None:
     [found] = scanner.feed("「末」" + E)
     assert len(found.arguments["x"]) == 1000 * len(piece)
     assert scanner.scanned <= 2 * found.end
+
+
+def test_thoughts_inside_thoughts_are_reported_without_recursion() -> None:
+    text = "<think>" + f"{T}tool_name:「始」A「末」<think>" * 2000 + E
+    assert [(block.tool, block.skipped_why) for block in scan(text)] == [("A", "think")]
