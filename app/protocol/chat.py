@@ -13,8 +13,8 @@ DONE_DATA = b"[DONE]"
 
 # Fields of a delta that hold a piece of text each.
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "refusal", "thinking")
-# Fields of a message that stay as they are when a completion becomes chunks go into the first delta as a whole.
-_CHUNK_ONLY = ("choices", "usage", "object")
+# What has a meaning of its own at the top of a chunk or completion; everything else there is kept as it is.
+_OWN_FIELDS = ("choices", "usage", "object")
 
 
 def sse(data: bytes) -> bytes:
@@ -95,7 +95,7 @@ class CompletionJoiner:
     def feed(self, chunk: Mapping[str, Any]) -> None:
         """Take the next chunk."""
         for name, value in chunk.items():
-            if name not in _CHUNK_ONLY and value is not None:
+            if name not in _OWN_FIELDS and value is not None:
                 self._top.setdefault(name, value)
         if chunk.get("usage") is not None:
             self._usage = chunk["usage"]
@@ -128,6 +128,7 @@ class _Choice:
         self._texts: dict[str, list[str]] = {}
         self._other: dict[str, Any] = {}
         self._calls: dict[int, _Call] = {}
+        self._function: _Call | None = None  # the older form of a native call
         self._logprobs: dict[str, list[Any]] = {}
         self._finish: Any = None
         self._extra: dict[str, Any] = {}
@@ -154,10 +155,12 @@ class _Choice:
     def joined(self, index: int) -> dict[str, Any]:
         texts = {name: "".join(pieces) for name, pieces in self._texts.items()}
         calls = [self._calls[place].joined() for place in sorted(self._calls)]
-        content = texts.pop("content", None if calls or "function_call" in self._other else "")
+        content = texts.pop("content", None if calls or self._function else "")
         message: dict[str, Any] = {"role": self._role, "content": content} | texts | self._other
         if calls:
             message["tool_calls"] = calls
+        if self._function is not None:
+            message["function_call"] = self._function.joined()["function"]
         choice: dict[str, Any] = {"index": index, "message": message, "finish_reason": self._finish}
         if self._logprobs:
             choice["logprobs"] = self._logprobs
@@ -177,11 +180,14 @@ class _Choice:
                 if isinstance(piece, Mapping):
                     self._call(piece)
         elif name == "function_call" and isinstance(value, Mapping):
-            known = self._other.setdefault(name, {"name": "", "arguments": ""})
-            known["name"] = known["name"] or value.get("name") or ""
-            known["arguments"] += value.get("arguments") or ""
-        elif isinstance(value, list) and isinstance(self._other.get(name), list):
-            self._other[name] = self._other[name] + value
+            self._function = self._function or _Call()
+            self._function.feed({"function": value})
+        elif isinstance(value, list):
+            known = self._other.get(name)
+            if isinstance(known, list):
+                known.extend(value)
+            else:
+                self._other[name] = list(value)  # a list of our own: it grows
         else:
             self._other[name] = value
 
@@ -228,7 +234,7 @@ def completion_to_chunks(completion: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The chunks of a stream that says what the completion says: for each choice one with the whole message and one
     with its finish, then one with the usage if there is any (4.7). Joining them gives the completion back.
     """
-    top = {name: value for name, value in completion.items() if name not in _CHUNK_ONLY}
+    top = {name: value for name, value in completion.items() if name not in _OWN_FIELDS}
     top["object"] = "chat.completion.chunk"
     chunks: list[dict[str, Any]] = []
     choices = completion.get("choices")

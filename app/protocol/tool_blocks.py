@@ -7,8 +7,9 @@ One scan from left to right, one state. What the rules leave open is decided lik
   ``</thinking>``. A closing tag without an opening one is text, ``<think/>`` is an empty part.
 * Inside a block think tags count between the fields: the part is taken out as if it were not there, end markers in it
   included. Inside a value, also one that never ends, they are text.
-* A plain value ends at the next ``「末」``; an end marker before that closes the block and the value is lost. An escaped
-  value hides everything up to ``「末ESCAPE」``, also when no usable key stands before it: what it quotes is never run.
+* A plain value ends at the next ``「末」``; an end marker before that closes the block and the value is lost. An
+  escaped value hides everything up to ``「末ESCAPE」``, also when no usable key stands before it: what it quotes is
+  never run.
 * A start marker without its end is text. Nothing behind it is run, for every end marker there was hidden. When an
   escaped value was left open, the block is reported as skipped, since there its author did end it, or was cut off.
 * A block that is longer than the limit is passed over up to its own end and reported as skipped.
