@@ -29,6 +29,6 @@ def detect(text: PromptText, rules: Sequence[DetectorRule], budget: Budget) -> P
             budget.spend(name, pieces)
             return pieces
 
-        text = text.replace_literal(rule.pattern, insert)
+        text = text.replace_literals((rule.pattern,), insert)
         joined = None
     return text

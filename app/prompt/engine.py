@@ -85,7 +85,8 @@ class PromptEngine:
 
         templates = self._templates(slots, model, budget)
         if templates:
-            await asyncio.to_thread(self._expand_operator_text, templates)
+            tools = ToolDescriptions(self._tools())
+            await asyncio.to_thread(self._expand_operator_text, templates, tools)
         count.done("operator_text")
         await put_in_data(slots, self._before, context, budget, self._settings.limits)
         count.done("data")
@@ -108,11 +109,10 @@ class PromptEngine:
                 templates.append((slot, Scope(rules, model, budget)))
         return templates
 
-    def _expand_operator_text(self, templates: Sequence[tuple[Slot, Scope]]) -> None:
+    def _expand_operator_text(self, templates: Sequence[tuple[Slot, Scope]], tools: ToolDescriptions) -> None:
         """Runs in a thread: it reads files, and long prompts must not hold up other requests."""
         agents = AgentExpansion(self._agents)
         dates = Dates(self._settings.zone, self._clock)
-        tools = ToolDescriptions(self._tools())
         for slot, scope in templates:
             text = self._expand_templates(slot.text, scope, agents, ())
             if scope.rules.system:

@@ -56,16 +56,23 @@ class PromptText:
 
         return self._edited(edits, trusts)
 
-    def replace_literal(
-        self, literal: str, insert: Callable[[], Sequence[Piece]], trusts: frozenset[Trust] = EVERYTHING
+    def replace_literals(
+        self, literals: Sequence[str], insert: Callable[[], Sequence[Piece]], trusts: frozenset[Trust] = EVERYTHING
     ) -> PromptText:
-        """Replace every occurrence of ``literal`` (not empty) by what ``insert`` returns; it is called for each."""
+        """Replace every occurrence of one of ``literals`` (none empty) by what ``insert`` returns for each.
+
+        Like ``replace``, but many times as fast on long texts: no pattern, plain searches.
+        """
 
         def edits(text: str) -> Iterator[_Edit]:
-            position = text.find(literal)
-            while position >= 0:
-                yield position, position + len(literal), insert()
-                position = text.find(literal, position + len(literal))
+            found = {literal: text.find(literal) for literal in literals}
+            while places := [(place, literal) for literal, place in found.items() if place >= 0]:
+                place, nearest = min(places)
+                end = place + len(nearest)
+                yield place, end, insert()
+                for literal, before in found.items():
+                    if 0 <= before < end:
+                        found[literal] = text.find(literal, end)
 
         return self._edited(edits, trusts)
 

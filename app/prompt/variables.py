@@ -23,6 +23,8 @@ from app.protocol.prompt_texts import (
 log = logging.getLogger(__name__)
 
 SAR = re.compile(r"\{\{(SarPrompt[0-9]+)\}\}|<<(SarPrompt[0-9]+)>>")
+BRACES = re.compile(r"\{\{((?:Tar|Var)[^{}\r\n]*)\}\}")
+ANGLES = re.compile(r"<<((?:Tar|Var)[^<>\r\n]*)>>")
 NAME = re.compile(r"\{\{((?:Tar|Var|SarPrompt)[^{}\r\n]*)\}\}|<<((?:Tar|Var|SarPrompt)[^<>\r\n]*)>>")
 
 
@@ -48,6 +50,8 @@ class Variables:
 
     def __init__(self, settings: PromptSettings, files: VariableFiles) -> None:
         self._values = dict(settings.variables)
+        self._in_order = tuple(self._values.items())
+        self._places = {name: place for place, name in enumerate(self._values)}
         self._sar = {f"SarPrompt{rule.number}": rule for rule in settings.sar}
         self._any_order = settings.resolve_variables_in_any_order
         self._files = files
@@ -72,22 +76,24 @@ class Variables:
         return _put_in(text, SAR, texts, scope)
 
     def _expand_in_order(self, text: PromptText, scope: Scope, stack: tuple[str, ...]) -> PromptText:
-        """One pass over the variables: a variable's text may refer to later ones only (H1, H2)."""
-        joined = text.join()
-        for name, value in self._values.items():
-            forms = [form for form in _forms(name) if form in joined]
-            if not forms:
-                continue
+        """One pass over the variables: a variable's text may refer to later ones only (H1, H2).
+
+        Instead of looking for every variable, the names that stand in the text decide which one is next.
+        """
+        done = -1
+        while True:
+            places = [self._places[name] for name in _names(text.join()) if name in self._places]
+            done = min((place for place in places if place > done), default=-1)
+            if done < 0:
+                return text
+            name, value = self._in_order[done]
             pieces = self._pieces(name, value, scope, stack)
 
             def insert(name: str = name, pieces: Sequence[Piece] = pieces) -> Sequence[Piece]:
                 scope.budget.spend(name, pieces)
                 return pieces
 
-            for form in forms:
-                text = text.replace_literal(form, insert, NOT_DATA)
-            joined = text.join()
-        return text
+            text = text.replace_literals(_forms(name), insert, NOT_DATA)
 
     def _expand_fully(self, text: PromptText, scope: Scope, stack: tuple[str, ...]) -> PromptText:
         """Whatever the order: what a variable names is put in first. Another pass finds names that this made whole."""
@@ -129,6 +135,11 @@ class Variables:
         content, trust = self._files.load(value) if from_file else (value, Trust.OPERATOR)
         inserted = PromptText.of(content, f"TVStxt:{value}" if from_file else name, trust)
         return self.expand(inserted, scope, (*stack, name)).pieces
+
+
+def _names(text: str) -> set[str]:
+    """Variables that ``text`` may name; two patterns, since each begins with a literal and is fast for that."""
+    return {*BRACES.findall(text), *ANGLES.findall(text)}
 
 
 def _forms(name: str) -> tuple[str, ...]:

@@ -59,17 +59,6 @@ def test_edited_agent_files_and_maps_are_in_the_next_chat(home: Home) -> None:
     assert home.text("{{Nova}}{{Other}}") == "{{Nova}}other"
 
 
-def test_an_old_file_comes_from_memory_until_it_changes(home: Home) -> None:
-    home.agents(Nova="old")
-    file = home.path / "Agent/Nova.txt"
-    os.utime(file, (1, 1))
-    for _ in range(2):
-        assert home.text("{{Nova}}") == "old"
-    home.write("Agent/Nova.txt", "new")
-    os.utime(file, (1, 1))
-    assert home.text("{{Nova}}") == "new"
-
-
 @pytest.mark.parametrize("path", ["sub\\Nova.txt", "sub/Nova.txt", "./sub/../sub\\Nova.txt"])
 def test_maps_from_another_system_work(home: Home, path: str) -> None:
     home.write("Agent/sub/Nova.txt", "nova")

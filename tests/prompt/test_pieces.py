@@ -58,9 +58,11 @@ def test_replace_keeps_text_and_source_of_untouched_regions(
 
 
 @given(PIECES, st.text("ab{}", min_size=1, max_size=3), st.text("ab{}", max_size=3))
-def test_replace_literal_finds_matches_across_pieces_of_any_trust(pieces: list[Piece], literal: str, text: str) -> None:
+def test_replace_literals_finds_matches_across_pieces_of_any_trust(
+    pieces: list[Piece], literal: str, text: str
+) -> None:
     original = PromptText(tuple(pieces))
-    result = original.replace_literal(literal, lambda: (Piece(text, "new", Trust.OPERATOR),))
+    result = original.replace_literals((literal,), lambda: (Piece(text, "new", Trust.OPERATOR),))
     assert result.join() == original.join().replace(literal, text)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -110,3 +111,20 @@ def test_data_arrives_byte_for_byte(odd: str, template: str, value: str, any_ord
         sources = [static_source(Static=data), recall_source(X=data)]
         text = home.text("<1>{{Static}}<2>[[X日记本]]<3>", prompt, sources=sources)
     assert text == f"<1>{data}<2>{data}<3>"
+
+
+VALUE_TOKENS = st.sampled_from(
+    ["{{VarA}}", "<<VarA>>", "{{VarB}}", "<<VarB>>", "{{VarC}}", "{{Var", "A", "B", "}}", "<<Var", ">>", "{", "x"]
+)
+VALUES = st.lists(VALUE_TOKENS, min_size=1, max_size=5).map("".join)
+
+
+@given(st.lists(VALUES, min_size=3, max_size=3), VALUES)
+@settings(max_examples=150, deadline=None)
+def test_variables_act_as_one_replacement_after_the_other_in_file_order(values: list[str], text: str) -> None:
+    variables = tuple(zip(("VarC", "VarA", "VarB"), values, strict=True))
+    expected = text
+    for name, value in variables:
+        expected = re.sub(f"{{{{{name}}}}}|<<{name}>>", lambda match, value=value: value, expected)
+    with tempfile.TemporaryDirectory() as folder:
+        assert fresh_home(folder).text(text, PromptSettings(variables=variables)) == expected
