@@ -116,7 +116,7 @@ class Wire:
             ("TCP_KEEPIDLE", _PROBE_AFTER_SECONDS),
             ("TCP_KEEPINTVL", _PROBE_EVERY_SECONDS),
             # A peer that takes nothing more of a request must not hold its socket for ever.
-            ("TCP_USER_TIMEOUT", int(self._limits.first_byte * 1000)),
+            ("TCP_USER_TIMEOUT", min(int(self._limits.first_byte * 1000), 2**31 - 1)),
         )
         for name, value in options:
             if hasattr(socket, name):  # not every system knows all of them
