@@ -436,6 +436,38 @@ def test_time_in_which_nobody_reads_is_not_silence_of_the_upstream() -> None:
     run_skipping(scene())
 
 
+def test_silence_is_counted_from_the_last_piece() -> None:
+    async def scene() -> None:
+        go = asyncio.Event()
+
+        async def script(peer: Peer) -> None:
+            await peer.request()
+            await peer.send(CHUNKED + chunk(b"x"))
+            await go.wait()
+            await peer.send(chunk(b"x"))
+            await peer.closed_by_client()
+
+        async with (
+            serving(script, patience=FOR_EVER) as server,
+            client_of(server.url) as client,
+            await client.chat(b"{}", model="m", stream=True) as reply,
+        ):
+            await reply.read_some()
+            reading = asyncio.create_task(reply.read_some())
+            await skip(150)
+            go.set()
+            assert await reading == b"x"
+            reading = asyncio.create_task(reply.read_some())
+            await skip(200)
+            assert not reading.done()
+            await skip(101)
+            assert reading.done()
+            with pytest.raises(UpstreamTimeoutError):
+                await reading
+
+    run_skipping(scene())
+
+
 def test_a_first_byte_after_a_quarter_of_an_hour_is_delivered_and_a_later_one_is_not() -> None:
     async def scene() -> None:
         go, asked = asyncio.Event(), asyncio.Event()
