@@ -68,8 +68,7 @@ class Reply:
         self._silent_too_long = False
         self._loop = asyncio.get_running_loop()
         self._waiting_since: float | None = None
-        # One timer for the whole answer instead of one for each piece: pieces may come a thousand times a second.
-        self._watch: asyncio.TimerHandle | None = self._loop.call_later(idle, self._check_silence)
+        self._watch: asyncio.TimerHandle | None = None
 
     @property
     def content_type(self) -> str:
@@ -141,6 +140,9 @@ class Reply:
 
     async def _wait(self) -> bytes:
         self._waiting_since = self._loop.time()
+        if self._watch is None:
+            # It outlives this wait: pieces may come a thousand times a second, and a timer for each costs too much.
+            self._watch = self._loop.call_at(self._waiting_since + self._idle, self._check_silence)
         try:
             return await self._source.wait()
         except asyncio.CancelledError:
@@ -161,13 +163,16 @@ class Reply:
         return UpstreamBrokenError(f"the answer of {host} was closed on our side")
 
     def _check_silence(self) -> None:
-        now = self._loop.time()
+        self._watch = None
         since = self._waiting_since
-        if since is not None and now >= since + self._idle:
+        if since is None:
+            return  # nobody waits; the next wait sets the timer anew
+        due = since + self._idle
+        if self._loop.time() < due:
+            self._watch = self._loop.call_at(due, self._check_silence)
+        else:
             self._silent_too_long = True
             self._drop()  # wakes the reader
-            return
-        self._watch = self._loop.call_at((now if since is None else since) + self._idle, self._check_silence)
 
     def _stop_watch(self) -> None:
         if self._watch is not None:

@@ -565,3 +565,38 @@ def test_cancelling_a_large_request_that_the_upstream_does_not_take_drops_it() -
             await left.wait()
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("url", ["http://a..b", f"http://{'a' * 70}.example", "http://[fe80::1%25]:1"])
+def test_a_host_that_cannot_exist_is_a_clear_error(url: str) -> None:
+    async def scene() -> None:
+        async with client_of(url) as client:
+            with pytest.raises(UpstreamConnectError, match="API_URL"):
+                await ask(client)
+
+    asyncio.run(scene())
+
+
+def test_a_header_that_cannot_be_sent_is_a_clear_error_without_the_key() -> None:
+    async def scene() -> None:
+        async with serving(always(STREAM)) as server, client_of(server.url, key="secret\r\nX: y") as client:
+            with pytest.raises(UpstreamConnectError, match="API_Key") as caught:
+                await ask(client)
+            assert "secret" not in caught.value.message
+            assert server.requests == []
+
+    asyncio.run(scene())
+
+
+def test_each_retry_is_logged_with_host_and_cause_and_without_the_key(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene() -> str:
+        async with serving(in_turn(answer(503), STREAM)) as server, client_of(server.url) as client:
+            assert await ask(client) == DATA
+            return server.url.removeprefix("http://")
+
+    host = asyncio.run(scene())
+    (line,) = [record.getMessage() for record in caplog.records if record.name.startswith("app.")]
+    assert host in line
+    assert "status 503" in line
+    assert "attempt 1 of 3" in line
+    assert KEY not in caplog.text

@@ -262,6 +262,29 @@ def test_a_body_over_the_limit_is_refused_by_name() -> None:
     asyncio.run(scene())
 
 
+def test_a_cancelled_read_drops_the_connection_even_if_nobody_closes_the_reply() -> None:
+    async def scene() -> None:
+        left = asyncio.Event()
+
+        async def script(peer: Peer) -> None:
+            await peer.request()
+            await peer.send(CHUNKED + chunk(b"one"))
+            await peer.closed_by_client()
+            left.set()
+
+        async with serving(script) as server, client_of(server.url) as client:
+            reply = await client.chat(b"{}", model="m", stream=True)
+            assert await reply.read_some() == b"one"
+            reading = asyncio.create_task(reply.read_some())
+            await spin()
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+            await left.wait()
+
+    asyncio.run(scene())
+
+
 def test_an_upstream_is_held_back_while_nobody_reads() -> None:
     async def scene() -> None:
         sent = 0
@@ -374,7 +397,6 @@ def test_an_answer_whose_pieces_come_slowly_is_never_cut() -> None:
                 assert not reading.done()
                 go.release()
                 assert await reading == b"x"
-            await skip(5000)  # time in which nobody reads is not the upstream's silence
             reading = asyncio.create_task(reply.read_some())
             await skip(299)
             assert not reading.done()
@@ -386,25 +408,89 @@ def test_an_answer_whose_pieces_come_slowly_is_never_cut() -> None:
     run_skipping(scene())
 
 
-def test_a_first_byte_after_a_quarter_of_an_hour_is_delivered_and_a_later_one_is_not() -> None:
+def test_time_in_which_nobody_reads_is_not_silence_of_the_upstream() -> None:
+    async def scene() -> None:
+        go = asyncio.Semaphore(0)
+
+        async def script(peer: Peer) -> None:
+            await peer.request()
+            await peer.send(CHUNKED + chunk(b"x"))
+            while True:
+                await go.acquire()
+                await peer.send(chunk(b"x"))
+
+        async with (
+            serving(script, patience=FOR_EVER) as server,
+            client_of(server.url) as client,
+            await client.chat(b"{}", model="m", stream=True) as reply,
+        ):
+            await reply.read_some()
+            for _ in range(3):
+                await skip(5000)
+                reading = asyncio.create_task(reply.read_some())
+                await skip(299)
+                assert not reading.done()
+                go.release()
+                assert await reading == b"x"
+
+    run_skipping(scene())
+
+
+def test_silence_is_counted_from_the_last_piece() -> None:
     async def scene() -> None:
         go = asyncio.Event()
 
         async def script(peer: Peer) -> None:
             await peer.request()
+            await peer.send(CHUNKED + chunk(b"x"))
             await go.wait()
-            go.clear()
+            await peer.send(chunk(b"x"))
+            await peer.closed_by_client()
+
+        async with (
+            serving(script, patience=FOR_EVER) as server,
+            client_of(server.url) as client,
+            await client.chat(b"{}", model="m", stream=True) as reply,
+        ):
+            await reply.read_some()
+            reading = asyncio.create_task(reply.read_some())
+            await skip(150)
+            go.set()
+            assert await reading == b"x"
+            reading = asyncio.create_task(reply.read_some())
+            await skip(200)
+            assert not reading.done()
+            await skip(101)
+            assert reading.done()
+            with pytest.raises(UpstreamTimeoutError):
+                await reading
+
+    run_skipping(scene())
+
+
+def test_a_first_byte_after_a_quarter_of_an_hour_is_delivered_and_a_later_one_is_not() -> None:
+    async def scene() -> None:
+        go, asked = asyncio.Event(), asyncio.Event()
+
+        async def script(peer: Peer) -> None:
+            await peer.request()
+            asked.set()
+            await go.wait()
             await peer.send(CHUNKED + chunk(b"x") + b"0\r\n\r\n")
             await peer.request()
+            asked.set()
             await peer.closed_by_client()
 
         async with serving(script, patience=FOR_EVER) as server, client_of(server.url) as client:
             asking = asyncio.create_task(ask(client))
+            await asked.wait()
+            asked.clear()
             await skip(899)
             assert not asking.done()
             go.set()
             assert await asking == b"x"
             asking = asyncio.create_task(ask(client))
+            await asked.wait()
             await skip(901)
             with pytest.raises(UpstreamTimeoutError) as caught:
                 await asking
@@ -415,9 +501,12 @@ def test_a_first_byte_after_a_quarter_of_an_hour_is_delivered_and_a_later_one_is
 
 def test_an_error_whose_body_never_comes_keeps_its_status() -> None:
     async def scene() -> None:
+        asked = asyncio.Event()
+
         async def script(peer: Peer) -> None:
             await peer.request()
             await peer.send(answer(401, b"secret ending")[:-7])
+            asked.set()
             await peer.closed_by_client()
 
         async with (
@@ -425,6 +514,7 @@ def test_an_error_whose_body_never_comes_keeps_its_status() -> None:
             client_of(server.url, limits=UpstreamLimits()) as client,
         ):
             asking = asyncio.create_task(ask(client))
+            await asked.wait()
             await skip(31)
             with pytest.raises(UpstreamStatusError) as caught:
                 await asking
