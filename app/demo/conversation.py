@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-
-import orjson
 
 from app.demo.blocks import TOOL_END, VALUE_END, VALUE_START
 from app.extend import Json, Message
@@ -69,11 +68,11 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     if not spoken:
         return Conversation("", False, first)
     last = spoken[-1]
-    texts, pictures = _contents(messages[last])
+    texts, pictures = read_contents(messages[last])
     if not _is_tool_message(messages, last):
         return Conversation("\n".join(texts), _is_chinese(texts), first, pictures)
     asked = next((at for at in reversed(spoken) if not _is_tool_message(messages, at)), None)
-    request = [] if asked is None else _contents(messages[asked])[0]
+    request = [] if asked is None else read_contents(messages[asked])[0]
     names = _called(messages, last)
     answers = tuple(_read_answer(text, names[at] if at < len(names) else "") for at, text in enumerate(texts) if text)
     return Conversation("\n".join(request), _is_chinese(request), first, pictures, answers)
@@ -83,16 +82,15 @@ def _is_chinese(texts: Sequence[str]) -> bool:
     return any(_CJK.search(text) for text in texts)
 
 
-def _contents(message: Message) -> tuple[list[str], int]:
+def read_contents(message: Message) -> tuple[list[str], int]:
     """The texts of a message and the number of parts that are not text; a payload in one string is unpacked."""
     content = message.get("content")
     if isinstance(content, str):
         if not content.startswith(HEAD_MARK):
             return [content], 0
         rest = content.removeprefix(HEAD_MARK).strip()
-        try:
-            content = orjson.loads(rest)
-        except orjson.JSONDecodeError:
+        content = _parsed(rest)
+        if isinstance(content, str):
             return [rest], 0  # not the list it claims to be: then it is plain text
     if not isinstance(content, list):
         return [] if content is None else [_compact(content)], 0
@@ -119,13 +117,13 @@ def _is_tool_message(messages: Sequence[Message], at: int) -> bool:
     before = messages[at - 1] if at else None
     if before is None or before["role"] != "assistant":
         return False
-    return "\n".join(_contents(before)[0]).rstrip().endswith(TOOL_END)
+    return "\n".join(read_contents(before)[0]).rstrip().endswith(TOOL_END)
 
 
 def _called(messages: Sequence[Message], at: int) -> list[str]:
     """The names in the tool blocks of the reply before message ``at``, in order."""
     before = next((message for message in reversed(messages[:at]) if message["role"] == "assistant"), None)
-    return [] if before is None else _TOOL_NAME.findall("\n".join(_contents(before)[0]))
+    return [] if before is None else _TOOL_NAME.findall("\n".join(read_contents(before)[0]))
 
 
 def _read_answer(text: str, called: str) -> ToolAnswer:
@@ -150,8 +148,8 @@ def _read_answer(text: str, called: str) -> ToolAnswer:
 def _parsed(text: str) -> Json:
     """The JSON that a result text holds, or the text itself."""
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return json.loads(text)  # not orjson: long whole numbers stay exact
+    except (ValueError, RecursionError):
         return text
 
 
@@ -180,4 +178,7 @@ def _value_text(value: Json) -> str:
 
 
 def _compact(value: Json) -> str:
-    return orjson.dumps(value).decode()
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        return "[…]"  # nested too deeply to be shown

@@ -22,10 +22,10 @@ from starlette.routing import Route
 
 from app.demo.bodies import read_chat, read_embedding, read_json, read_rerank
 from app.demo.completion import Completion, CompletionResponse, Pace, count_tokens, cut_pieces
-from app.demo.conversation import read_conversation
+from app.demo.conversation import read_contents, read_conversation
 from app.demo.replies import reply_to
 from app.demo.vectors import embed, packed, relevance
-from app.errors import BodyTooLargeError, VcpError
+from app.errors import BodyTooLargeError, NotFoundError, VcpError
 from app.extend import Clock, Json
 
 MODEL_IDS = ("vcp-demo", "vcp-demo-embedding", "vcp-demo-rerank")
@@ -54,6 +54,7 @@ def create_demo(
             Route("/v1/embeddings", demo.embeddings, methods=["POST"]),
             Route("/v1/rerank", demo.rerank, methods=["POST"]),
             Route("/v1/models", demo.models, methods=["GET"]),
+            Route("/v1/models/{name}", demo.model, methods=["GET"]),
         ],
         exception_handlers={VcpError: _known_fault, HTTPException: _http_fault},
     )
@@ -89,7 +90,7 @@ class _Demo:
             model=body.model,
             pieces=pieces,
             finish_reason=finish,
-            prompt_tokens=sum(count_tokens(orjson.dumps(message).decode()) for message in body.messages),
+            prompt_tokens=sum(count_tokens("".join(read_contents(message)[0])) for message in body.messages),
             completion_tokens=count_tokens("".join(text for _, text in pieces)),
             choices=body.choices,
         )
@@ -128,9 +129,17 @@ class _Demo:
 
     async def models(self, request: Request) -> Response:
         """GET /v1/models."""
-        created = int(self.clock())
-        models = [{"id": name, "object": "model", "created": created, "owned_by": "vcp-demo"} for name in MODEL_IDS]
-        return _json({"object": "list", "data": models})
+        return _json({"object": "list", "data": [self._described(name) for name in MODEL_IDS]})
+
+    async def model(self, request: Request) -> Response:
+        """GET /v1/models/{name}."""
+        name = request.path_params["name"]
+        if name not in MODEL_IDS:
+            raise NotFoundError(f"There is no model {name!r} here, but the demo answers to any name.")
+        return _json(self._described(name))
+
+    def _described(self, name: str) -> Json:
+        return {"id": name, "object": "model", "created": int(self.clock()), "owned_by": "vcp-demo"}
 
 
 async def _read_body(request: Request) -> bytes:

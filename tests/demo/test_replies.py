@@ -3,10 +3,14 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from app.demo.blocks import DIARY_END, DIARY_START, TOOL_END, TOOL_START
+from app.demo.blocks import DIARY_END, DIARY_START, TOOL_END, TOOL_START, quoted
+from app.demo.bodies import read_chat
 from app.demo.conversation import HEAD_MARK, read_conversation
 from app.demo.replies import MAX_QUOTE, reply_to
+from app.errors import BadRequestError
 
 DATE = "2026-01-05"
 
@@ -302,6 +306,53 @@ def test_system_messages_after_the_request_do_not_hide_it():
 
 def test_a_conversation_without_a_request_gets_the_plain_answer():
     assert "demo model" in text_of({"role": "system", "content": "You are Nova."})
+
+
+def test_long_whole_numbers_are_quoted_exactly():
+    part = result("SciCalculator", {"original_plugin_output": 2**100})
+    assert text_of(user("2^100"), CALL, user([part])) == f"The calculator answered: {2**100}"
+
+
+@pytest.mark.parametrize("depth", [300, 900, 100_000])
+def test_a_result_nested_deeply_is_quoted_somehow(depth):
+    assert text_of(user("12*7"), CALL, user([result("Other", "[" * depth + "]" * depth)])).startswith("The tool")
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["12*7", "记住我", HEAD_MARK + "[1]", CALL["content"], ""]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.fixed_dictionaries({"type": st.sampled_from(["text", "image_url", "odd"])}, optional={"text": inner})
+    ),
+    max_leaves=5,
+)
+MESSAGES = st.lists(
+    st.fixed_dictionaries(
+        {"role": st.sampled_from(["system", "user", "assistant", "tool"])}, optional={"content": JSON_VALUES}
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(MESSAGES)
+def test_every_list_of_messages_is_either_refused_by_name_or_answered(messages):
+    try:
+        body = read_chat({"model": "m", "messages": messages})
+    except BadRequestError as error:
+        assert "messages[" in error.message
+    else:
+        assert text_of(*body.messages)
+
+
+@given(st.text(alphabet="<>[]「」始末ESCAPE/thinkTOOL_REQUEST\n", max_size=80))
+def test_whatever_is_quoted_holds_no_marker(text):
+    shown = quoted(text, 1000)
+    assert not any(marker in shown.lower() for marker in ("<<<", "「始", "「末", "<think", "</think"))
+    assert len(shown) == len(text)
 
 
 def test_the_same_conversation_gets_the_same_reply():

@@ -49,7 +49,7 @@ def scene(script, act):
     async def run():
         async with (
             ScriptedUpstream(script) as upstream,
-            httpx.AsyncClient(trust_env=False, base_url=upstream.base_url) as client,
+            httpx.AsyncClient(trust_env=False, verify=False, base_url=upstream.base_url) as client,
         ):
             return await act(upstream, client)
 
@@ -361,7 +361,7 @@ def test_a_request_body_in_chunks_is_read():
 
 def test_the_end_of_the_block_ends_open_answers():
     async def run():
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
             async with ScriptedUpstream([no_answer(Hold("never"))]) as upstream:
                 asking = asyncio.ensure_future(client.post(upstream.base_url + PATH, json=STREAM))
                 await upstream.held("never")

@@ -40,13 +40,13 @@ class Life:
 def test_it_serves_on_a_free_port_and_closes_it_afterwards():
     async def run():
         life = Life()
-        async with serve(app_with(life)) as base, httpx.AsyncClient(trust_env=False) as client:
+        async with serve(app_with(life)) as base, httpx.AsyncClient(trust_env=False, verify=False) as client:
             assert base.startswith("http://127.0.0.1:")
             assert (await client.get(base)).text == "hello"
             assert life.seen == ["start"]
         assert life.seen == ["start", "stop"]
         with pytest.raises(httpx.ConnectError):
-            async with httpx.AsyncClient(trust_env=False) as client:
+            async with httpx.AsyncClient(trust_env=False, verify=False) as client:
                 await client.get(base)
 
     asyncio.run(run())
@@ -54,7 +54,11 @@ def test_it_serves_on_a_free_port_and_closes_it_afterwards():
 
 def test_two_servers_run_side_by_side():
     async def run():
-        async with serve(app_with()) as one, serve(app_with()) as two, httpx.AsyncClient(trust_env=False) as client:
+        async with (
+            serve(app_with()) as one,
+            serve(app_with()) as two,
+            httpx.AsyncClient(trust_env=False, verify=False) as client,
+        ):
             assert one != two
             assert [(await client.get(base)).text for base in (one, two)] == ["hello", "hello"]
 
@@ -63,7 +67,7 @@ def test_two_servers_run_side_by_side():
 
 def test_idle_connections_of_clients_do_not_hold_up_the_end():
     async def run():
-        async with httpx.AsyncClient(trust_env=False) as client, serve(app_with()) as base:
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client, serve(app_with()) as base:
             await client.get(base)
 
     asyncio.run(run())
@@ -80,7 +84,7 @@ def test_an_open_answer_is_cancelled_after_its_grace():
             finally:
                 stopped.set()
 
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
             async with serve(app_with(endpoint=forever), grace=0) as base:
                 asking = asyncio.ensure_future(client.get(base))
                 await entered.wait()

@@ -27,7 +27,7 @@ def chat(text, **fields):
 
 def ask(method, path, *, app=None, **request):
     async def run():
-        async with serve(app or demo()) as base, httpx.AsyncClient(trust_env=False) as client:
+        async with serve(app or demo()) as base, httpx.AsyncClient(trust_env=False, verify=False) as client:
             return await client.request(method, base + path, **request)
 
     return asyncio.run(run())
@@ -188,7 +188,10 @@ def test_the_answer_stops_when_the_client_goes_away(stream):
                 stopped.set()
                 raise
 
-        async with serve(demo(slow_delay=1, pace=pace)) as base, httpx.AsyncClient(trust_env=False) as client:
+        async with (
+            serve(demo(slow_delay=1, pace=pace)) as base,
+            httpx.AsyncClient(trust_env=False, verify=False) as client,
+        ):
             asking = asyncio.ensure_future(client.post(base + "/v1/chat/completions", json=chat("slow", stream=stream)))
             await waiting.wait()
             asking.cancel()
@@ -207,7 +210,10 @@ def test_a_stream_is_sent_piece_by_piece_not_all_at_the_end():
             if seconds:
                 await go.wait()
 
-        async with serve(demo(slow_delay=1, pace=pace)) as base, httpx.AsyncClient(trust_env=False) as client:
+        async with (
+            serve(demo(slow_delay=1, pace=pace)) as base,
+            httpx.AsyncClient(trust_env=False, verify=False) as client,
+        ):
             request = client.stream("POST", base + "/v1/chat/completions", json=chat("slow", stream=True))
             async with asyncio.timeout(10), request as response:
                 text = ""
@@ -367,6 +373,10 @@ def test_the_official_client_works_with_everything():
             openai.AsyncOpenAI(base_url=base + "/v1", api_key="any", max_retries=0) as client,
         ):
             assert {model.id async for model in client.models.list()} == set(MODEL_IDS)
+
+            assert (await client.models.retrieve(MODEL_IDS[0])).id == MODEL_IDS[0]
+            with pytest.raises(openai.NotFoundError, match="no model"):
+                await client.models.retrieve("other")
 
             messages = [{"role": "user", "content": "what is 12*7"}]
             whole = await client.chat.completions.create(model="m", messages=messages)
