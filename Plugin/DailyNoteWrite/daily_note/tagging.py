@@ -19,7 +19,7 @@ WAITS = (1.0, 2.0)
 """Seconds before the second and the third attempt."""
 
 REQUEST_SECONDS = 60.0
-"""All of one request, from connecting to the last byte; three of them and both waits stay below the manifest's 240 s."""
+"""All of one request, from connecting to the last byte; three of them and both waits stay below 240 s (manifest)."""
 
 TEMPERATURE = 0.7
 MAX_ANSWER_BYTES = 1024 * 1024

@@ -12,6 +12,7 @@ import sympy
 from .failure import CalculatorError
 from .limits import MAX_DERIVATIVES, MAX_LIST_ITEMS, MAX_MATRIX_SIDE, MAX_SERIES_TERMS
 from .solutions import solve, solve_near
+from .symbolic_text import render
 
 Symbolic = Any
 Arguments = list[Any]
@@ -93,11 +94,15 @@ def _integrate(arguments: Arguments) -> Symbolic:
         )
     variable = _only_variable(expression, "integrate") if variable is None else variable
     result = sympy.integrate(expression, variable if bounds is None else (variable, *bounds))
-    if bounds is None and result.has(sympy.Integral):
+    if bounds is None:
+        if not result.has(sympy.Integral):
+            return result
         raise CalculatorError(
             "没有找到原函数；定积分可写 integrate(算式, x, a, b) 求数值",
             "no antiderivative was found; integrate(formula, x, a, b) gives the number of a definite integral",
         )
+    if result.has(sympy.Integral):
+        return sympy.Integral(expression, (variable, *bounds))  # as it was asked: evaluated halfway it has no decimal
     return result
 
 
@@ -116,8 +121,8 @@ def _limit(arguments: Arguments) -> Symbolic:
     if side == "left" or left == right or sympy.simplify(left - right) == 0:
         return left
     raise CalculatorError(
-        f"极限不存在：左极限 {left}，右极限 {right}",
-        f"the limit does not exist: {left} from the left, {right} from the right",
+        f"极限不存在：左极限 {render(left)}，右极限 {render(right)}",
+        f"the limit does not exist: {render(left)} from the left, {render(right)} from the right",
     )
 
 

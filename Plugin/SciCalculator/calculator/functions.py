@@ -93,7 +93,9 @@ _sin, _cos = _snapped(math.sin), _snapped(math.cos)
 
 
 def _tan(value: float) -> float:
-    return _sin(value) / _cos(value) if _cos(value) in (0.0,) else (math.tan(value) if _sin(value) else 0.0)
+    if not _cos(value):
+        raise ZeroDivisionError
+    return math.tan(value) if _sin(value) else 0.0
 
 
 def _sqrt(arguments: Arguments) -> Value:
@@ -110,7 +112,9 @@ def _sqrt(arguments: Arguments) -> Value:
 
 def _cbrt(arguments: Arguments) -> Value:
     value = real(arguments[0], "cbrt")
-    exact = None if isinstance(value, float) else root(abs(value), 3)
+    if isinstance(value, float):
+        return math.cbrt(value)
+    exact = root(value if value >= 0 else -value, 3)
     if exact is None:
         return math.cbrt(as_float(value))
     return exact if value >= 0 else -exact
@@ -164,7 +168,10 @@ def _exp(arguments: Arguments) -> Value:
 
 
 def _abs(arguments: Arguments) -> Value:
-    return abs(number(arguments[0], "abs"))
+    value = number(arguments[0], "abs")
+    if isinstance(value, complex):
+        return abs(value)
+    return value if value >= 0 else -value
 
 
 def _round(arguments: Arguments) -> Value:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import mpmath
 import sympy
 
 from .failure import CalculatorError
 
 MAX_EQUATIONS = 20
+_NUMERIC_DIGITS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +83,29 @@ def _solve_inequality(system: list[Any], wanted: list[Any]) -> Solutions:
 
 def solve_near(equation: Any, variable: Any, start: Any) -> Solutions:
     """The solution near a starting value, to 15 digits."""
+    expression = _difference(equation)
+    if not isinstance(expression, sympy.Expr) or expression.free_symbols - {variable}:
+        raise CalculatorError(
+            "nsolve 需要只含一个未知数的方程，例如 nsolve(cos(x)=x, x, 1)",
+            "nsolve takes an equation in one unknown, e.g. nsolve(cos(x)=x, x, 1)",
+        )
+
+    # sympy's own nsolve would turn the formula into Python source and run it.
+    def height(place: Any) -> Any:
+        value = expression.subs(variable, _from_mpmath(place)).evalf(_NUMERIC_DIGITS)
+        return value._to_mpmath(mpmath.mp.prec)
+
     try:
-        value = sympy.nsolve(_difference(equation), variable, start)
+        with mpmath.workdps(_NUMERIC_DIGITS):
+            value = mpmath.findroot(height, start.evalf(_NUMERIC_DIGITS)._to_mpmath(mpmath.mp.prec))
     except (ValueError, ZeroDivisionError) as error:
         raise CalculatorError(
             "从这个初值没有找到数值解，请换一个初值", "no solution was found from this start: try another one"
         ) from error
-    return Solutions((((variable, value),),))
+    return Solutions((((variable, _from_mpmath(value)),),))
+
+
+def _from_mpmath(value: Any) -> Any:
+    if isinstance(value, mpmath.mpc):
+        return sympy.Float(value.real, _NUMERIC_DIGITS) + sympy.I * sympy.Float(value.imag, _NUMERIC_DIGITS)
+    return sympy.Float(value, _NUMERIC_DIGITS)

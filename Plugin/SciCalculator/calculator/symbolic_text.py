@@ -48,12 +48,15 @@ def _formula(value: Any) -> str:
     if isinstance(value, sympy.Float):
         return render_number(float(value))
     exact = _one_line(value)
-    if not value.is_number or _is_factored(value):
+    if not value.is_number:
         return exact
     decimal = _decimal(value)
-    return (
-        f"{exact} ≈ {decimal}" if len(exact) <= _MAX_EXACT_CHARS and not value.has(sympy.Integral) else f"≈ {decimal}"
-    )
+    if value.has(sympy.Float):
+        return decimal
+    if decimal == exact:
+        return exact
+    hidden = len(exact) > _MAX_EXACT_CHARS or value.has(sympy.Integral, sympy.Sum, sympy.CRootOf)
+    return f"≈ {decimal}" if hidden else f"{exact} ≈ {decimal}"
 
 
 def _decimal(value: Any) -> str:
@@ -75,7 +78,7 @@ def _solutions(value: Solutions) -> str:
         return "无解 (no solution)" if value.condition == sympy.false else _one_line(value.condition)
     if not value.rows:
         return "没有找到解 (no solution found)"
-    rows = [", ".join(f"{name} = {render(part)}" for name, part in row) for row in value.rows]
+    rows = [", ".join(f"{name} = {render(part)}".replace("= ≈", "≈") for name, part in row) for row in value.rows]
     several = any(len(row) > 1 for row in value.rows) and len(rows) > 1
     return ", ".join(f"({row})" for row in rows) if several else ", ".join(rows)
 
