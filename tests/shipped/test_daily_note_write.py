@@ -50,10 +50,8 @@ def test_nothing_but_the_note_is_left_in_the_notebook(write: Any, tmp_path: Path
     assert len(list((tmp_path / "dailynote" / "Nova").iterdir())) == 1
 
 
-@pytest.mark.parametrize("maid", ["maidName", "maid", "Maid", "MAID"])
-@pytest.mark.parametrize(("date", "content"), [("dateString", "contentText"), ("Date", "Content")])
-def test_the_names_of_the_tool_form_are_taken_too(write: Any, maid: str, date: str, content: str) -> None:
-    answer = write({maid: "[公共]小克", date: "2025/1/2", content: "好。\nTag: 好"})
+def test_the_names_of_the_tool_form_are_taken_too(write: Any) -> None:
+    answer = write({"maid": "[公共]小克", "Date": "2025/1/2", "Content": "好。\nTag: 好"})
     assert "/公共/2025-1-2-" in answer.json["filePath"]
     assert text_of(answer) == "[2025-1-2] - 小克\n好。\nTag: 好"
 
@@ -62,18 +60,9 @@ def test_other_arguments_do_no_harm(write: Any) -> None:
     assert write(NOTE | {"tool_name": "DailyNoteWrite", "archery": "no_reply"}).json["status"] == "success"
 
 
-@pytest.mark.parametrize(
-    ("content", "last"),
-    [
-        ("x\ntag:A，B、C", "Tag: A, B, C"),
-        ("x\nTag：消费降级，鸭货", "Tag: 消费降级, 鸭货"),
-        ("x\nTag: a\n", "Tag: a"),
-        ("x\r\nTag: a\r\n", "Tag: a"),
-    ],
-)
-def test_the_tag_line_is_normalised_and_last(write: Any, content: str, last: str) -> None:
-    text = text_of(write(NOTE | {"contentText": content}))
-    assert text == f"[2025-11-27] - Nova\nx\n{last}"
+def test_the_tag_line_is_normalised_and_last(write: Any) -> None:
+    text = text_of(write(NOTE | {"contentText": "x\r\nTag：消费降级，鸭货\r\n"}))
+    assert text == "[2025-11-27] - Nova\nx\nTag: 消费降级, 鸭货"
 
 
 def test_the_extension_can_be_md(write: Any) -> None:
@@ -157,32 +146,18 @@ def test_the_diary_folder_itself_may_be_a_link(write: Any, tmp_path: Path) -> No
     assert len(list((real / "Nova").iterdir())) == 1
 
 
-@pytest.mark.parametrize("raw", [b"", b"  \n", b"{}"])
-def test_a_call_without_arguments_names_all_that_is_missing(write: Any, raw: bytes) -> None:
-    answer = write(raw=raw)
+def test_a_call_without_arguments_names_all_that_is_missing(write: Any) -> None:
+    answer = write(raw=b"")
     assert (answer.json["status"], answer.code) == ("error", 1)
     assert answer.json["message"] == answer.json["error"]
     assert all(name in answer.json["error"] for name in ("maidName", "dateString", "contentText"))
 
 
-@pytest.mark.parametrize("name", list(NOTE))
-@pytest.mark.parametrize("value", ["", "  \n ", None])
-def test_a_blank_field_is_named(write: Any, tmp_path: Path, name: str, value: object) -> None:
-    answer = write(NOTE | {name: value})
-    assert answer.json["status"] == "error"
-    assert name in answer.json["error"]
-    assert not (tmp_path / "dailynote").exists()
-
-
-@pytest.mark.parametrize("raw", [b"{oops", b"[1]", b'"text"', b"\xff\xfe", b"[" * 100_000])
-def test_input_that_is_no_json_object_is_a_clear_error(write: Any, raw: bytes) -> None:
-    answer = write(raw=raw)
+def test_input_that_is_no_json_is_a_clear_error(write: Any, tmp_path: Path) -> None:
+    answer = write(raw=b"{oops")
     assert (answer.json["status"], answer.code) == ("error", 1)
     assert "JSON" in answer.json["error"]
-
-
-def test_a_field_that_is_no_text_is_named(write: Any) -> None:
-    assert "contentText" in write(NOTE | {"contentText": ["a"]}).json["error"]
+    assert not (tmp_path / "dailynote").exists()
 
 
 def test_a_byte_order_mark_before_the_json_is_harmless(write: Any) -> None:
@@ -290,20 +265,6 @@ def test_the_tag_request_is_as_the_spec_says(write: Any, tag_server: Any) -> Non
     assert body["messages"][1] == {"role": "user", "content": "Walked by the river."}
 
 
-@pytest.mark.parametrize("ending", ["/", "/v1", "/v1/"])
-def test_the_address_may_end_in_v1_or_a_slash(write: Any, tag_server: Any, ending: str) -> None:
-    tag_server.say("[[Tag: a]]")
-    write(UNTAGGED, **tag_server.settings(API_URL=tag_server.url + ending))
-    assert tag_server.requests[0]["path"] == "/v1/chat/completions"
-
-
-@pytest.mark.parametrize("given", ["", "abc", "0", "-5", "1e9", "９"])
-def test_a_bad_token_limit_gives_the_default(write: Any, tag_server: Any, given: str) -> None:
-    tag_server.say("[[Tag: a]]")
-    write(UNTAGGED, **tag_server.settings(TagModelMaxTokens=given))
-    assert tag_server.requests[0]["body"]["max_tokens"] == 40000
-
-
 def test_a_note_with_tags_asks_nobody(write: Any, tag_server: Any) -> None:
     write(NOTE, **tag_server.settings())
     assert tag_server.requests == []
@@ -319,27 +280,12 @@ def test_without_a_tag_model_the_note_is_stored_and_the_reason_told(write: Any, 
     assert tag_server.requests == []
 
 
-@pytest.mark.parametrize("text", ["no tags here", "[[Tag: ]]", "[[Tag: a\nb]]", None, "[[Tag: " + "a, " * 2000 + "]]"])
-def test_an_unusable_reply_leaves_the_note_untagged(write: Any, tag_server: Any, text: str | None) -> None:
-    tag_server.say(text)
+def test_an_unusable_reply_leaves_the_note_untagged_and_says_why(write: Any, tag_server: Any) -> None:
+    tag_server.say("no tags here")
     answer = write(UNTAGGED, **tag_server.settings())
     assert answer.json["status"] == "success"
     assert "Stored without tags" in answer.json["message"]
     assert text_of(answer).endswith("river.")
-
-
-def test_a_reply_that_is_no_completion_leaves_the_note_untagged(write: Any, tag_server: Any) -> None:
-    tag_server.answers.append((200, b"<html>hello</html>"))
-    answer = write(UNTAGGED, **tag_server.settings())
-    assert "<html>hello</html>" in answer.json["message"]
-    assert text_of(answer).endswith("river.")
-
-
-def test_a_refusal_is_not_repeated(write: Any, tag_server: Any) -> None:
-    tag_server.say("", status=401)
-    answer = write(UNTAGGED, **tag_server.settings())
-    assert len(tag_server.requests) == 1
-    assert "401" in answer.json["message"]
 
 
 def test_a_busy_server_is_asked_again(write: Any, tag_server: Any) -> None:
@@ -371,14 +317,6 @@ def test_a_note_deleted_while_the_model_thinks_stays_deleted(write: Any, tag_ser
     tag_server.say("[[Tag: a]]")
     write(UNTAGGED, **tag_server.settings())
     assert notes(tmp_path) == []
-
-
-@pytest.mark.parametrize("prompt", ["../DailyNoteWrite/../SciCalculator/main.py", "/etc/hostname", "gone.txt", "."])
-def test_the_prompt_file_must_be_in_the_plugin_folder(write: Any, tag_server: Any, prompt: str) -> None:
-    tag_server.say("[[Tag: a]]")
-    answer = write(UNTAGGED, **tag_server.settings(TagModelPrompt=prompt))
-    assert tag_server.requests == []
-    assert "TagModelPrompt" in answer.json["message"]
 
 
 # --- the manifest ----------------------------------------------------------------------------------------------------
