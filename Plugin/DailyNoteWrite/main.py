@@ -36,6 +36,11 @@ def main() -> int:
         answer({"status": "success", **write(sys.stdin.buffer)})
     except NoteError as error:
         return fail(str(error))
+    except UnicodeEncodeError as error:
+        return fail(
+            f"系统编码写不出这个文件名（{error.object[error.start : error.end]!r}），请设置 PYTHONUTF8=1 / "
+            f"the system's encoding cannot write this file name ({error.encoding}): set PYTHONUTF8=1"
+        )
     except OSError as error:
         return fail(f"日记没有保存：{error} / the diary was not saved: {error}")
     return 0

@@ -19,7 +19,7 @@ WAITS = (1.0, 2.0)
 """Seconds before the second and the third attempt."""
 
 REQUEST_SECONDS = 60.0
-"""All of one request, from connecting to the last byte; three of them and both waits stay below the manifest's 240 s."""
+"""All of one request, from connecting to the last byte; three of them and both waits stay below 240 s (manifest)."""
 
 TEMPERATURE = 0.7
 MAX_ANSWER_BYTES = 1024 * 1024
@@ -67,10 +67,10 @@ async def ask_for_tags(
 
 def read_prompt(folder: Path, name: str) -> str:
     """The tagger's prompt; the file must lie inside the plugin folder (B3)."""
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()):
-        raise NoTagsError(f"TagModelPrompt={name!r} leads out of the plugin folder")
     try:
+        path = (folder / name).resolve()
+        if not path.is_relative_to(folder.resolve()):
+            raise NoTagsError(f"TagModelPrompt={name!r} leads out of the plugin folder")
         with path.open("rb") as file:
             data = file.read(MAX_PROMPT_BYTES + 1)
     except (OSError, ValueError) as error:
