@@ -24,6 +24,10 @@ Message = dict[str, Any]
 """One chat message; ``content`` is a string, a list of parts, or missing."""
 
 
+LOCAL = "local"
+"""Origin of tools that run on this machine; their descriptions are the operator's own text (D31)."""
+
+
 # --- tools -----------------------------------------------------------------------------------------------------------
 
 

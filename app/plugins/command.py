@@ -24,6 +24,10 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?(\.exe)?", re.IGNORECASE)
 _INTERPRETER = re.compile(r"(python|node|nodejs|bash|sh|deno|bun|ruby|perl|php|lua|tsx)[\d.]*(\.exe)?", re.IGNORECASE)
 
 
+SERVER_INTERPRETER = "server"
+"""Value of ``entryPoint.interpreter``: ``python`` means the interpreter that runs the server (D38)."""
+
+
 class CommandError(VcpError):
     """A plugin's command cannot be started; the message names the word or path at fault."""
 
@@ -61,7 +65,7 @@ def plan_launch(
     arguments = words[1:]
     if _INTERPRETER.fullmatch(Path(words[0]).name):
         arguments = finder.script(arguments)
-    if manifest.interpreter == "server" and _PYTHON.fullmatch(words[0]):
+    if manifest.interpreter == SERVER_INTERPRETER and _PYTHON.fullmatch(words[0]):
         return Launch((server_python, *arguments))
     return Launch((finder.program(words[0]), *arguments))
 
@@ -105,7 +109,7 @@ def split_command(line: str) -> list[str] | None:
 def _shell(line: str, folder: Path, manifest: Manifest, server_python: str) -> Launch:
     own = _own_python(folder)
     first = str(own.parent) if own else None
-    if manifest.interpreter == "server":
+    if manifest.interpreter == SERVER_INTERPRETER:
         first = str(Path(server_python).parent)
     if os.name == "nt":
         return Launch((os.environ.get("COMSPEC", "cmd.exe"), "/d", "/s", "/c", line), shell=True, path_first=first)

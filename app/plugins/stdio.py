@@ -11,16 +11,18 @@ from pathlib import Path
 from types import MappingProxyType
 
 from app.errors import VcpError
-from app.extend import CallContext, ErrorKind, Json, ToolCall, ToolCommand, ToolResult, ToolSpec
-from app.plugins.command import CommandError, plan_launch
+from app.extend import LOCAL, CallContext, ErrorKind, Json, ToolCall, ToolCommand, ToolResult, ToolSpec
+from app.plugins.command import SERVER_INTERPRETER, CommandError, plan_launch
 from app.plugins.discovery import Plugin, PluginSet
 from app.plugins.environment import ServerFacts, child_environment
 from app.plugins.output import Answer, bad_output, failure, read_answer, result_of_answer, stderr_text
 from app.plugins.places import QueueError, StoppingError
 from app.plugins.processes import Ending, Job, Processes, Ran
+from app.protocol.arguments import to_text
 
-ORIGIN = "stdio"
 IMAGE_SERVER = "ImageServer"
+
+_PROGRAM = Path(__file__).resolve().parents[2]
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +113,9 @@ class StdioPlugins:
         if left_out:
             log.warning("plugin %s runs without variables no process can take: %s", spec.name, ", ".join(left_out))
         launch = plan_launch(manifest, plugin.folder, self._project_base, environment, self._server_python)
+        if manifest.interpreter == SERVER_INTERPRETER:
+            # Plugins that come with the program use its modules, also where it is run from a checkout (D38).
+            environment["PYTHONPATH"] = _join_path(str(_PROGRAM), environment.get("PYTHONPATH"))
         if launch.path_first is not None:
             environment["PATH"] = _join_path(launch.path_first, environment.get("PATH"))
         return Job(
@@ -143,7 +148,7 @@ def tool_spec(plugin: Plugin) -> ToolSpec:
     manifest = plugin.manifest
     return ToolSpec(
         name=manifest.name,
-        origin=ORIGIN,
+        origin=LOCAL,
         display=manifest.display,
         commands=tuple(
             ToolCommand(
@@ -177,9 +182,9 @@ def stdin_bytes(spec: ToolSpec, call: ToolCall) -> bytes:
         arguments.setdefault("command", call.command)
     if not _is_typed(spec, call):
         arguments = {
-            name: call.texts[name] if name in call.texts else _as_text(value)
+            name: text
             for name, value in arguments.items()
-            if value is not None
+            if (text := call.texts[name] if name in call.texts else to_text(value)) is not None
         }
     if not arguments:
         return b""
@@ -197,11 +202,6 @@ def _is_typed(spec: ToolSpec, call: ToolCall) -> bool:
         if wanted is not None and wanted in (command.id, command.command):
             return command.typed
     return bool(spec.commands) and all(command.typed for command in spec.commands)
-
-
-def _as_text(value: Json) -> str:
-    """An argument for a plugin that expects strings (D39)."""
-    return value if isinstance(value, str) else _compact(value)
 
 
 def _compact(value: Json) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from app.extend import Piece, ToolSpec, Trust
+from app.extend import LOCAL, Piece, ToolSpec, Trust
 from app.prompt.limits import Budget
 from app.prompt.pieces import NOT_DATA, PromptText
 from app.protocol.prompt_texts import NO_TOOLS, TOOL_SEPARATOR
@@ -13,7 +13,6 @@ from app.tools.descriptions import describe
 
 TOOL = re.compile(r"\{\{VCP([^{}\r\n]+)\}\}")
 ALL_TOOLS = "AllTools"
-LOCAL = "local"
 
 
 class ToolDescriptions:

@@ -1,4 +1,4 @@
-"""Every wire literal of the core. Clients, plugins and prompts search for these texts: they are kept to the byte (D20).
+"""Wire literals of calls, replies and errors; those of prompts are in ``prompt_texts``. Clients, plugins and prompts search for these texts: they are kept to the byte (D20).
 
 A literal with a hole is a function. Section and rule numbers are those of the behaviour specification.
 """
@@ -41,7 +41,6 @@ RESULT_PLAIN_OUTPUT = "original_plugin_output"
 
 HEAD_PAYLOAD_MARK = "<!-- VCP_TOOL_PAYLOAD -->"
 HEAD_NO_CONTENT = "(无返回内容)"
-HEAD_DIVIDE_USER = "<<<[ROLE_DIVIDE_USER]>>>"
 
 
 def tool_result_text(tool: str, content: str) -> str:
@@ -92,8 +91,6 @@ HEAD_SHOW_VCP_END = "VCP调用结果结束]]"
 SHOW_VCP_SUCCESS = "✅ SUCCESS"
 SHOW_VCP_ERROR = "❌ ERROR"
 SHOW_VCP_NO_CONTENT = "插件执行完毕，但没有返回明确内容。"
-HEAD_SUMMARY_START = "[本轮工具调用摘要:]"
-HEAD_SUMMARY_END = "[本轮工具调用摘要结束]"
 CALCULATION_START = "###计算结果："
 CALCULATION_END = "###"
 
@@ -109,12 +106,10 @@ def show_vcp_block(tool: str, content: str, *, ok: bool, head: bool = False) -> 
 
 # Prefixes of chunk ids; milliseconds since the epoch follow.
 ID_FINAL_STOP = "chatcmpl-VCP-final-stop-"
-ID_FINAL_LENGTH = "chatcmpl-VCP-final-length-"
 ID_UPSTREAM_ERROR = "chatcmpl-VCP-upstream-error-"
 ID_ERROR = "chatcmpl-VCP-error-"
 ID_INTERRUPT = "chatcmpl-interrupt-"
 ID_SHOW_VCP = "chatcmpl-vcp-"
-ID_SEPARATOR = "chatcmpl-VCP-separator-"
 
 INTERRUPTED = "请求已被用户中止"
 INTERRUPT_NO_ID = "requestId or messageId is required."
@@ -122,8 +117,6 @@ KEEPALIVE_COMMENT = ": vcp-keepalive"
 FETCH_FAILED = "Fetch failed after all retries."
 INTERNAL_SERVER_ERROR = "Internal Server Error"
 FATAL_ERROR = "A fatal internal error occurred."
-CODE_AI_CALL_FAILED = "AI_CALL_FAILED_IN_LOOP"
-CODE_STREAM_READ_ERROR = "STREAM_READ_ERROR"
 
 
 def interrupt_unknown(request_id: str) -> str:
@@ -150,78 +143,3 @@ def upstream_unreachable(reason: str) -> str:
 
 DIARY_START = "<<<DailyNoteStart>>>"
 DIARY_END = "<<<DailyNoteEnd>>>"
-
-# --- texts of the prompt engine (3.2, 3.5, 3.6) ----------------------------------------------------------------------
-
-SYSTEM_NOTE_PREFIX = "[系统"
-NO_TOOLS = "没有可用的VCP工具描述信息"
-TOOLS_SEPARATOR = "\n\n---\n\n"
-TOOL_EXAMPLE_LABEL = "  调用示例:"
-REMOTE_DISPLAY_PREFIX = "[云端] "
-EMOJI_SUFFIX = "表情包"
-DIARY_SUFFIX = "日记本"
-
-
-def variable_not_set(key: str) -> str:
-    """In place of a variable whose value is empty."""
-    return f"[未配置 {key}]"
-
-
-def variable_file_missing(name: str) -> str:
-    """In place of a variable whose text file does not exist."""
-    return f"[变量文件 ({name}) 未找到]"
-
-
-def variable_file_unreadable(name: str) -> str:
-    """In place of a variable whose text file cannot be read."""
-    return f"[处理变量文件 ({name}) 时出错]"
-
-
-def agent_circular(alias: str) -> str:
-    """In place of an agent that is being expanded already."""
-    return f"[Error: Circular agent reference detected for '{alias}']"
-
-
-def agent_load_error(alias: str) -> str:
-    """In place of an agent whose file is missing or cannot be read."""
-    return f"[AgentManager: Error loading prompt for '{alias}'. File not found or unreadable.]"
-
-
-def emoji_list_missing(name: str) -> str:
-    """In place of an unknown emoji list; ``name`` includes the suffix (for instance ``通用表情包``)."""
-    return f"[{name}列表不可用]"
-
-
-def diary_empty(name: str) -> str:
-    """In place of a diary without entries; ``name`` is without the suffix."""
-    return f"[{name}日记本内容为空或未从插件获取]"
-
-
-def tool_description_header(display: str, name: str, command: str) -> str:
-    """The first line of a command's description; an empty ``command`` reads ``N/A`` (3.5)."""
-    return f"- {display} ({name}) - 命令: {command or 'N/A'}:"
-
-
-def async_succeeded(plugin: str, task_id: str, data: str) -> str:
-    """A background task that succeeded without a message (3.6); ``data`` is compact JSON."""
-    return f"任务 {plugin} (ID: {task_id}) 已成功完成。详情: {data}"
-
-
-def async_failed(plugin: str, task_id: str, reason: str) -> str:
-    """A background task that failed (3.6)."""
-    return f"任务 {plugin} (ID: {task_id}) 处理失败。原因: {reason}"
-
-
-def async_done(plugin: str, task_id: str) -> str:
-    """A background task with any other result (3.6)."""
-    return f"[任务 {plugin} (ID: {task_id}) 已完成]"
-
-
-def async_waiting(plugin: str, task_id: str) -> str:
-    """A background task without a result yet (3.6)."""
-    return f"[任务 {plugin} (ID: {task_id}) 结果待更新...]"
-
-
-def async_unreadable(plugin: str, task_id: str) -> str:
-    """A background task whose result cannot be read (3.6)."""
-    return f"[获取任务 {plugin} (ID: {task_id}) 结果时出错]"

@@ -2,15 +2,16 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.demo.script import Choice, Answer, Escape, EventStyle, json_reply, native_call, say
+from app.demo.script import Answer, Choice, Escape, EventStyle, Hold, Send, json_reply, native_call, say
 from app.demo.scripted import ScriptedUpstream
-from app.extend import CallFinished, CallFound, CallStarted, TurnFinished
-from tests.server import ECHO, Running, call_text, running, write_plugin
+from app.extend import CallFinished, CallFound, CallStarted, Event, TurnFinished
+from tests.server import ECHO, Running, call_text, run, running, write_plugin
 
 MODES = pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])
 
@@ -69,7 +70,7 @@ def test_a_tool_is_called_its_result_goes_back_and_the_answer_goes_on(tmp_path: 
             assert list(result_in(part)) == ["original_plugin_output", "MaidName", "timestamp"]
             assert up.bodies[1].get("stream", False) is stream
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
@@ -89,35 +90,32 @@ def test_fields_we_do_not_know_go_upstream_untouched_and_none_is_added(tmp_path:
             assert headers["authorization"] == "Bearer upstream-key"
             assert headers["content-type"] == "application/json"
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
 def test_results_come_in_call_order_and_blocks_in_completion_order(tmp_path: Path, stream: bool) -> None:
     async def main() -> None:
         write_plugin(tmp_path, "Wait", WAITS_FOR_FILE)
-        write_plugin(
-            tmp_path,
-            "Open",
-            """
-            import json, pathlib, sys
-            arguments = json.loads(sys.stdin.read())
-            print(json.dumps({"status": "success", "result": "opened"}), flush=True)
-            pathlib.Path(arguments["go"]).touch()
-            """,
-        )
+        write_plugin(tmp_path, "Echo", ECHO)
         go, begun = tmp_path / "go", tmp_path / "begun"
-        first = call_text("Wait", go=go, begun=begun) + call_text("Open", go=go)
+        first = call_text("Wait", go=go, begun=begun) + call_text("Echo", text="opened")
         script = [say(first), say("end")]
         async with ScriptedUpstream(script) as up, running(tmp_path, up.base_url, config=["ShowVCP=true"]) as server:
+
+            def let_go(event: Event) -> None:
+                if isinstance(event, CallFinished) and event.call.tool == "Echo":
+                    go.touch()
+
+            server.services.events.listen(let_go)
             text, _ = await answer(server, stream, "x")
             assert [result_in(part)["original_plugin_output"] for part in fed_back(up)] == ["went on", "opened"]
-            assert text.index("工具名称: Open") < text.index("工具名称: Wait") < text.index("end")
+            assert text.index("工具名称: Echo") < text.index("工具名称: Wait") < text.index("end")
             assert (
-                "\n[[VCP调用结果信息汇总:\n- 工具名称: Open\n- 执行状态: ✅ SUCCESS\n- 返回内容: opened\n]]\n" in text
+                "\n[[VCP调用结果信息汇总:\n- 工具名称: Echo\n- 执行状态: ✅ SUCCESS\n- 返回内容: opened\n]]\n" in text
             )
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_tool_starts_while_the_model_is_still_writing(tmp_path: Path) -> None:
@@ -126,16 +124,10 @@ def test_a_tool_starts_while_the_model_is_still_writing(tmp_path: Path) -> None:
         begun, go = tmp_path / "begun", tmp_path / "go"
         go.touch()
         text = call_text("Wait", go=go, begun=begun) + "tail"
-        held = say(text, sizes=(7,)).streamed()
-        from app.demo.script import Hold, Send, broken
-
+        held = say(text, sizes=(len(text) - 4,)).streamed()
         whole = b"".join(step.data for step in held.steps if isinstance(step, Send))
-        cut = whole.index("tail".encode()[:3])
-        reply = broken(held, Hold(), cut)
-        rest = Send(whole[cut:])
-        from dataclasses import replace
-
-        reply = replace(reply, steps=(*reply.steps, rest))
+        cut = whole.index(b'"content":"tail')
+        reply = replace(held, steps=(Send(whole[:cut]), Hold(), Send(whole[cut:])))
         async with ScriptedUpstream([reply, say("end")]) as up, running(tmp_path, up.base_url) as server:
             task = asyncio.create_task(answer(server, True, "x"))
             while not begun.exists():
@@ -146,7 +138,7 @@ def test_a_tool_starts_while_the_model_is_still_writing(tmp_path: Path) -> None:
             (started,) = [event for event in server.events if isinstance(event, CallStarted)]
             assert started.eager
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_with_eager_tools_off_nothing_starts_before_the_reply_has_ended(tmp_path: Path) -> None:
@@ -162,7 +154,7 @@ def test_with_eager_tools_off_nothing_starts_before_the_reply_has_ended(tmp_path
             assert names.index("RoundFinished") < names.index("CallStarted")
             assert not any(event.eager for event in server.events if isinstance(event, CallStarted))
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.parametrize("escape", list(Escape))
@@ -184,7 +176,7 @@ def test_calls_are_found_however_the_upstream_writes_its_stream(
             assert (got.done, got.finishes, got.roles) == (1, ["stop"], ["assistant"])
             assert result_in(fed_back(up)[0])["original_plugin_output"] == "「😀」汉"
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
@@ -204,7 +196,7 @@ def test_a_failing_tool_is_told_to_the_model_and_the_chat_goes_on(tmp_path: Path
             assert "exited with code 3" in error
             assert "Stderr: boom" in error
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
@@ -218,7 +210,7 @@ def test_blocks_in_think_parts_are_never_run_and_logged(tmp_path: Path, stream: 
             assert found.skipped_why
             assert not any(isinstance(event, CallStarted) for event in server.events)
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
@@ -231,7 +223,7 @@ def test_reasoning_fields_are_passed_on_and_never_scanned(tmp_path: Path, stream
         ):
             assert await answer(server, stream, "x") == ("ok", "stop")
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
@@ -251,7 +243,7 @@ def test_archery_is_not_waited_for_and_its_answer_not_sent(tmp_path: Path, strea
             assert not ended.muted
             assert "archery" not in ended.call.arguments
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.parametrize(
@@ -271,7 +263,7 @@ def test_the_round_limit_ends_a_stream(tmp_path: Path, config: str, calls: int, 
             assert all(f"r{number} " in text for number in range(1, calls + 1))
             assert sum(isinstance(event, CallStarted) for event in server.events) == calls - 1
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_the_round_limit_of_plain_answers_keeps_the_last_reply(tmp_path: Path) -> None:
@@ -287,7 +279,7 @@ def test_the_round_limit_of_plain_answers_keeps_the_last_reply(tmp_path: Path) -
             assert (len(up.requests), ended) == (4, "length")
             assert up.bodies[2]["messages"][3] == {"role": "assistant", "content": "\nb" + block}
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
@@ -299,7 +291,7 @@ def test_a_reply_without_calls_at_the_limit_ends_with_its_own_reason(tmp_path: P
         async with ScriptedUpstream(script) as up, running(tmp_path, up.base_url, config=config) as server:
             assert (await answer(server, stream, "x"))[1] == "content_filter"
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
@@ -318,7 +310,7 @@ def test_calls_beyond_the_limit_of_a_round_are_told_so(tmp_path: Path, stream: b
             assert all("MaxToolCallsPerRound" in part["text"] and "2" in part["text"] for part in parts[2:])
             assert len(parts) == 4
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
@@ -335,7 +327,7 @@ def test_long_results_are_cut_visibly(tmp_path: Path, stream: bool) -> None:
             assert 1000 < len(text) < 1200
             assert "结果过长，已截断" in text
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
@@ -356,7 +348,7 @@ def test_pictures_go_up_as_parts_and_not_into_the_clients_text(tmp_path: Path, s
             assert "QUJD" not in text
             assert "返回内容: a cat" in text
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
@@ -384,7 +376,7 @@ def test_native_tool_calls_pass_through_and_end_the_turn(tmp_path: Path, stream:
                 assert choice["message"]["content"] is None
             assert len(up.requests) == 1
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
@@ -400,7 +392,7 @@ def test_text_calls_beside_native_ones_run_but_are_not_fed_back(tmp_path: Path, 
             assert len(up.requests) == 1
             assert [event.result.ok for event in server.events if isinstance(event, CallFinished)] == [True]
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_of_several_choices_only_the_first_goes_on(tmp_path: Path) -> None:
@@ -425,7 +417,7 @@ def test_of_several_choices_only_the_first_goes_on(tmp_path: Path) -> None:
                 assert up.bodies[1]["n"] == 1
                 assert sum(isinstance(event, CallStarted) for event in server.events) == 1
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -454,7 +446,7 @@ def test_usage_is_summed_into_one_chunk_when_it_was_asked_for(tmp_path: Path, as
             assert ("stream_options" in up.bodies[0]) is asked
             assert got.finishes == ["stop"]
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_plain_answer_sums_the_usage_of_its_rounds(tmp_path: Path) -> None:
@@ -464,7 +456,7 @@ def test_a_plain_answer_sums_the_usage_of_its_rounds(tmp_path: Path) -> None:
         async with ScriptedUpstream(script) as up, running(tmp_path, up.base_url) as server:
             assert (await server.chat("x")).json()["usage"] == {"total_tokens": 11}
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
@@ -476,7 +468,7 @@ def test_the_chatvcp_route_shows_results_whatever_the_setting(tmp_path: Path, st
             text, _ = await answer(server, stream, "x", path="/v1/chatvcp/completions")
             assert "- 返回内容: 2\n]]" in text
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
@@ -495,7 +487,7 @@ def test_the_head_profile_writes_the_later_formats(tmp_path: Path, stream: bool)
             assert second["text"] == '[错误] 未找到名为 "Gone" 的插件'
             assert "VCP调用结果结束]]" in text
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
@@ -509,7 +501,7 @@ def test_string_true_is_no_stream_and_an_upstream_that_streams_anyway_is_joined(
             assert response.headers["content-type"].startswith("application/json")
             assert response.json()["choices"][0]["message"]["content"] == "a " + call_text("Echo") + "\nb"
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_plain_json_answer_to_a_stream_request_becomes_chunks(tmp_path: Path) -> None:
@@ -519,13 +511,14 @@ def test_a_plain_json_answer_to_a_stream_request_becomes_chunks(tmp_path: Path) 
         async with ScriptedUpstream(script) as up, running(tmp_path, up.base_url) as server:
             assert await answer(server, True, "x") == ("a " + call_text("Echo") + "\nb", "stop")
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
 def test_diary_blocks_of_a_reply_are_written_and_stay_in_it(tmp_path: Path, stream: bool) -> None:
     async def main() -> None:
-        entry = "<<<DailyNoteStart>>>\nMaid: [公共]Nova\nDate: 2026.11.30\nContent: A good day.\nTag: day\n<<<DailyNoteEnd>>>"
+        lines = ("<<<DailyNoteStart>>>", "Maid: [公共]Nova", "Date: 2026.11.30", "Content: A good day.", "Tag: day")
+        entry = "\n".join((*lines, "<<<DailyNoteEnd>>>"))
         async with ScriptedUpstream([say(entry)]) as up, running(tmp_path, up.base_url) as server:
             assert (await answer(server, stream, "x"))[0] == entry
             while not any(type(event).__name__ == "DiaryWritten" for event in server.events):
@@ -535,7 +528,7 @@ def test_diary_blocks_of_a_reply_are_written_and_stay_in_it(tmp_path: Path, stre
             assert Path(written.file_path) == file
             assert file.read_text(encoding="utf-8").startswith("[2026-11-30] - Nova\nA good day.")
 
-    asyncio.run(main())
+    run(main())
 
 
 @MODES
@@ -550,4 +543,4 @@ def test_a_turn_ends_with_one_event_that_says_how(tmp_path: Path, stream: bool) 
             ends = [event.outcome.value for event in server.events if isinstance(event, TurnFinished)]
             assert ends == ["success", "error"]
 
-    asyncio.run(main())
+    run(main())

@@ -11,8 +11,8 @@ import pytest
 
 from app.demo.blocks import TOOL_END, TOOL_START
 from app.demo.completion import PIECE_SIZES
-from app.demo.server import serve
 from app.demo.upstream import MODEL_IDS, create_demo
+from app.web.server import serve
 
 NOW = 1_767_600_000.5  # 2026-01-05 08:00 UTC
 

@@ -16,7 +16,7 @@ async def appears(path: Path) -> None:
     """Wait until a child has made the file."""
     async with asyncio.timeout(30):
         # Nobody is told when a file comes; looking again is bounded and decides nothing.
-        while not path.exists():  # noqa: ASYNC110, ASYNC240 - see above
+        while not path.exists():  # noqa: ASYNC240 - see above
             await asyncio.sleep(0.005)
 
 
@@ -32,7 +32,7 @@ def lives(pid: int) -> bool:
 async def vanishes(pid: int) -> None:
     """Wait until a process that was sent SIGKILL is gone."""
     async with asyncio.timeout(30):
-        while lives(pid):  # noqa: ASYNC110 - a process that is no child tells nobody when it ends
+        while lives(pid):
             await asyncio.sleep(0.005)
 
 

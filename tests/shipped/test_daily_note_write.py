@@ -325,7 +325,7 @@ def test_a_note_deleted_while_the_model_thinks_stays_deleted(write: Any, tag_ser
 def test_the_manifest_fits_the_plugin() -> None:
     manifest = json.loads((PLUGIN / "plugin-manifest.json").read_text("utf-8"))
     assert manifest["name"] == "DailyNoteWrite"
-    assert manifest["interpreter"] == "server"
+    assert manifest["entryPoint"]["interpreter"] == "server"
     assert manifest["entryPoint"]["command"] == "python main.py"
     assert manifest["communication"] == {"protocol": "stdio", "timeout": 240_000}
     assert manifest["capabilities"]["invocationCommands"] == []

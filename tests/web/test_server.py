@@ -10,8 +10,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from app.demo.server import serve
 from app.errors import ConfigError
+from app.web.server import serve
 
 
 def app_with(lifespan=None, endpoint=None):
