@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 DEMO_PORT = 6010
 DEMO_KEY = "demo"
+MAX_PORT = 65_535
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
@@ -63,17 +64,23 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve_command = commands.add_parser("serve", parents=[home], help="start the server")
     serve_command.add_argument("--host", help="address to listen on (HOST in config.env)")
-    serve_command.add_argument("--port", help="port to listen on (PORT in config.env)")
+    serve_command.add_argument("--port", type=_port, help="port to listen on (PORT in config.env)")
     serve_command.set_defaults(run=_serve)
     demo = commands.add_parser("demo", help="start only the demo model, an OpenAI API of its own")
     demo.add_argument("--host", default="127.0.0.1")
-    demo.add_argument("--port", type=int, default=DEMO_PORT)
+    demo.add_argument("--port", type=_port, default=DEMO_PORT)
     demo.set_defaults(run=_demo)
     tool = commands.add_parser("tool", parents=[home], help="run one tool and print its result")
     tool.add_argument("name", metavar="NAME", help="the tool, as in tool_name")
     tool.add_argument("fields", nargs="*", metavar="key=value", help="its arguments")
     tool.set_defaults(run=_tool)
     return parser
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > MAX_PORT:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a port, a number from 0 to {MAX_PORT}")
+    return int(text)
 
 
 def _run(work: Coroutine[Any, Any, int]) -> int:
@@ -92,7 +99,7 @@ def _configured(options: argparse.Namespace) -> Config:
     if not home.is_dir():
         raise ConfigError(f"--home {home} is not a folder")
     given = {"HOST": getattr(options, "host", None), "PORT": getattr(options, "port", None)}
-    config = load(home.absolute(), os.environ, {key: value for key, value in given.items() if value is not None})
+    config = load(home.absolute(), os.environ, {key: str(value) for key, value in given.items() if value is not None})
     logging.basicConfig(
         level=logging.DEBUG if config.settings.debug_mode else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
@@ -117,7 +124,7 @@ async def _serving(config: Config, key: ServerKey) -> int:
     async with AsyncExitStack() as stack:
         resolver = None
         if not settings.api_url:
-            demo_address = await stack.enter_async_context(serve(create_demo()))
+            demo_address = await stack.enter_async_context(serve(create_demo(zone=config.zone)))
             resolver = SingleUpstream(demo_address, DEMO_KEY)
         services = Services(config, key.value, resolver=resolver)
         await serve_until_signal(

@@ -52,10 +52,11 @@ def to_text(value: Any) -> str | None:
     """A JSON value as an untyped plugin reads it (D39); None means that the argument is left out.
 
     Text stays as it is, ``true``/``false``, JSON numbers, compact JSON with non-ASCII kept for lists and objects.
+    ValueError for numbers that JSON has no words for.
     """
     if value is None or isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def from_text(text: str, schema: Mapping[str, Any] | bool, root: Mapping[str, Any] | None = None) -> Any:

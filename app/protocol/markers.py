@@ -1,4 +1,6 @@
-"""Wire literals of calls, replies and errors; those of prompts are in ``prompt_texts``. Clients, plugins and prompts search for these texts: they are kept to the byte (D20).
+"""Wire literals of calls, replies and errors; those of prompts are in ``prompt_texts``.
+
+Clients and plugins search for these texts: they are kept to the byte (D20).
 
 A literal with a hole is a function. Section and rule numbers are those of the behaviour specification.
 """

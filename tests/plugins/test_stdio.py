@@ -236,7 +236,7 @@ def test_the_tool_says_what_the_manifest_says(bench: Bench) -> None:
 
     assert bench.run(work) == ToolSpec(
         name="Echo",
-        origin="stdio",
+        origin="local",
         display="回声",
         commands=(ToolCommand("Say", "say", "d"),),
         timeout=1.5,

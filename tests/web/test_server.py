@@ -108,9 +108,9 @@ def test_an_application_that_does_not_start_is_an_error_not_the_end_of_the_proce
     asyncio.run(run())
 
 
-def test_a_port_that_is_taken_is_an_os_error():
+def test_a_port_that_is_taken_is_an_error_that_names_the_settings():
     async def run():
-        with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match=r"[Aa]ddress"):
+        with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError, match=r"HOST.*PORT"):
             async with serve(app_with(), port=taken.getsockname()[1]):
                 raise AssertionError("it must not get here")
 
