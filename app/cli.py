@@ -105,7 +105,7 @@ def _configured(options: argparse.Namespace) -> Config:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
-    for name in ("httpx", "httpcore", "asyncio"):
+    for name in ("httpx", "httpcore", "asyncio", "uvicorn"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for problem in config.problems:
         log.warning("%s", problem)
