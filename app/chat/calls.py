@@ -70,6 +70,11 @@ class RoundCalls:
         self.skipped = 0
 
     @property
+    def hidden(self) -> Sequence[tuple[int, int]]:
+        """Ranges of the text that are no word of the reply itself: think parts and tool blocks."""
+        return self._scanner.hidden
+
+    @property
     def found(self) -> int:
         """Calls of this round that are meant to be run, archery included."""
         return len(self._calls) + self._archery_count

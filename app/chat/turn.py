@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any
@@ -188,7 +188,7 @@ class Turn:
             if 0 not in answer.finish_reasons:
                 finish_reasons.pop(0, None)
             parts.events.publish(RoundFinished(request.id, self._round, answer.finish_reasons.get(0), answer.usage))
-            self._file_diaries(answer.text)
+            self._file_diaries(answer.text, calls.hidden)
             calls.start_all()
             while (outcome := await calls.next_finished()) is not None:
                 if request.show_vcp:
@@ -254,9 +254,9 @@ class Turn:
         finally:
             await reply.close()
 
-    def _file_diaries(self, text: str) -> None:
+    def _file_diaries(self, text: str, hidden: Sequence[tuple[int, int]]) -> None:
         request, parts = self._request, self._parts
-        for block in find_diary_blocks(text):
+        for block in find_diary_blocks(text, hidden):
             context = CallContext(
                 turn_id=request.id, door=Door.DIARY_BLOCK, client_ip=request.client_ip, mute=self._mute
             )
