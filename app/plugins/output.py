@@ -8,6 +8,7 @@ made of opening braces costs no more than its length.
 from __future__ import annotations
 
 import json
+import math
 import re
 import signal
 from collections.abc import Mapping
@@ -84,6 +85,8 @@ def _clean(value: Json, depth: int) -> Json:
         return {_clean(key, depth): _clean(item, depth - 1) for key, item in value.items()}
     if isinstance(value, list):
         return [_clean(item, depth - 1) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # 1e999 reads as infinity, which JSON has no word for; JavaScript writes null as well
     return value
 
 

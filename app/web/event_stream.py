@@ -65,7 +65,8 @@ class EventStream:
                     (b"x-accel-buffering", b"no"),
                 ]
                 passed = [
-                    (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in self._headers().items()
+                    (name.lower().encode(), value.encode("utf-8", "surrogateescape"))
+                    for name, value in self._headers().items()
                 ]
                 await self._send({"type": "http.response.start", "status": 200, "headers": fixed + passed})
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
