@@ -99,14 +99,14 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
         return runner.run(work)
 
 
-def _configured(options: argparse.Namespace) -> Config:
+def _configured(options: argparse.Namespace, level: int = logging.INFO) -> Config:
     home: Path = options.home
     if not home.is_dir():
         raise ConfigError(f"--home {home} is not a folder")
     given = {"HOST": getattr(options, "host", None), "PORT": getattr(options, "port", None)}
     config = load(home.absolute(), os.environ, {key: str(value) for key, value in given.items() if value is not None})
     logging.basicConfig(
-        level=logging.DEBUG if config.settings.debug_mode else logging.INFO,
+        level=logging.DEBUG if config.settings.debug_mode else level,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
@@ -201,7 +201,7 @@ def _tool(options: argparse.Namespace) -> int:
         if not equals or not name:
             raise ConfigError(f"'{field}' is not key=value")
         arguments[name] = value
-    config = _configured(options)
+    config = _configured(options, logging.WARNING)  # who calls one tool wants its result and nothing else
     key = server_key(config)
 
     async def work() -> int:
