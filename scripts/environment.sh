@@ -100,5 +100,12 @@ else
     say "Installing $lock with pip; the first time takes a minute or two ..."
     install_with_pip
 fi
+
+# Python reads this file in the encoding of the locale: a path with letters beyond ASCII would keep it from starting under
+# LC_ALL=C. Relative to site-packages it has none.
+for link in "$venv"/lib/python3.*/site-packages/_vcp_server.pth; do
+    [ ! -f "$link" ] || printf '%s\n' ../../../.. >"$link"
+done
+
 printf '%s\n' "$wanted $sum" >"$stamp.new"
 mv "$stamp.new" "$stamp"
