@@ -77,7 +77,7 @@ case ${1-} in
 esac
 lock=requirements/$wanted.lock
 stamp=$venv/.installed
-sum=$(cat pyproject.toml requirements/run.lock requirements/test.lock | cksum)
+sum=$(cat pyproject.toml requirements/run.lock requirements/test.lock scripts/environment.sh | cksum)
 
 # What tests need includes what the server needs.
 fitting="test $sum"

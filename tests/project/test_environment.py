@@ -104,7 +104,10 @@ def test_running_after_testing_and_testing_again_needs_nothing_new(checkout: Che
     assert checkout.installs() == []
 
 
-@pytest.mark.parametrize("name", ["pyproject.toml", "requirements/run.lock", "requirements/test.lock"])
+INSTALLED_FROM = ("pyproject.toml", "requirements/run.lock", "requirements/test.lock", "scripts/environment.sh")
+
+
+@pytest.mark.parametrize("name", INSTALLED_FROM)
 def test_an_edited_input_installs_again(checkout: Checkout, name: str) -> None:
     checkout.make("test")
     checkout.installs()
