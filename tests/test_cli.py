@@ -243,6 +243,8 @@ async def refuses(address: str) -> None:
                 _, writer = await asyncio.open_connection(url.host, url.port)
             except ConnectionRefusedError:
                 return
+            except ConnectionResetError:  # it was still in the queue when the server closed it
+                continue
             writer.close()
             await asyncio.sleep(0.01)
 
