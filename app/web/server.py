@@ -43,6 +43,12 @@ async def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, *, grace: 
     Open answers have ``grace`` seconds to end. Raises ConfigError when the address is taken or none of this machine,
     or when the application's start fails.
     """
+    async with _serving(app, host, port, grace) as (address, _):
+        yield address
+
+
+@contextlib.asynccontextmanager
+async def _serving(app: ASGIApp, host: str, port: int, grace: int) -> AsyncIterator[tuple[str, _Server]]:
     listener = _listener(host, port)
     bound = listener.getsockname()[1]
     reached = _EVERY_ADDRESS.get(host, host)
@@ -66,7 +72,7 @@ async def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, *, grace: 
     try:
         await asyncio.wait((running, ready), return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
-            yield f"http://{f'[{reached}]' if ':' in reached else reached}:{bound}"
+            yield f"http://{f'[{reached}]' if ':' in reached else reached}:{bound}", server
     finally:
         ready.cancel()
         server.leave()
@@ -87,20 +93,18 @@ async def serve_until_signal(
     """
     loop = asyncio.get_running_loop()
     leaving = asyncio.Event()
-    task = asyncio.current_task()
-    assert task is not None
+    async with _serving(app, host, port, max(1, round(grace))) as (address, server):
 
-    def stop() -> None:
-        if leaving.is_set():
-            task.cancel()
-        leaving.set()
+        def stop() -> None:
+            if leaving.is_set():
+                server.cut()
+            leaving.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, stop)
-        except NotImplementedError:  # Windows: its event loops have no signal handlers
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
-    async with serve(app, host, port, grace=max(1, round(grace))) as address:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            try:
+                loop.add_signal_handler(number, stop)
+            except NotImplementedError:  # Windows: its event loops have no signal handlers
+                signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
         on_started(address)
         await leaving.wait()
 
@@ -191,6 +195,11 @@ class _Server(uvicorn.Server):
         """Stop accepting and end."""
         self.should_exit = True
         self._leaving.set()
+
+    def cut(self) -> None:
+        """Cancel the answers that are still open; each ends in its own way."""
+        for answer in self.server_state.tasks:
+            answer.cancel()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
