@@ -10,7 +10,7 @@ from app.chat.calls import RoundCalls
 from app.chat.payload import dumps, loads, whole
 from app.chat.reading import MAX_REPLY_CHARS, RoundReader
 from app.errors import UpstreamBrokenError, UpstreamStatusError
-from app.protocol.chat import CompletionJoiner, completion_to_chunks, sse, text_of
+from app.protocol.chat import DONE_DATA, CompletionJoiner, completion_to_chunks, sse, text_of
 from app.protocol.sse import SseEvent, SseReader
 from app.upstream.reply import Reply
 
@@ -111,22 +111,24 @@ async def read_plain(
 
 
 async def _joined(reply: Reply) -> dict[str, Any]:
-    source, joiner, size = SseReader(), CompletionJoiner(), 0
-    while True:
+    source, joiner, size, ended = SseReader(), CompletionJoiner(), 0, False
+    while not ended:
         block = await reply.read_some()
         size += len(block)
         if size > MAX_PLAIN_BYTES:
             raise UpstreamBrokenError(f"the upstream's reply is longer than {MAX_PLAIN_BYTES} bytes")
         for event in source.feed(block) if block else source.finish():
+            if event.data.strip() == DONE_DATA:
+                ended = True
+                break
             chunk = _parsed(event.data)
-            if chunk is None:
-                continue
-            _raise_error_in(chunk, reply, event.data)
-            joiner.feed(chunk)
-        if not block:
-            # Written and read once more, the halves of a character that came in two chunks are one.
-            completion: dict[str, Any] = loads(dumps(joiner.completion()))
-            return completion
+            if chunk is not None:
+                _raise_error_in(chunk, reply, event.data)
+                joiner.feed(chunk)
+        ended = ended or not block
+    # Written and read once more, the halves of a character that came in two chunks are one.
+    completion: dict[str, Any] = loads(dumps(joiner.completion()))
+    return completion
 
 
 def _raise_error_in(value: Mapping[str, Any] | None, reply: Reply, data: bytes) -> None:
