@@ -177,7 +177,6 @@ class Services:
             max_calls=settings.max_tool_calls_per_round,
             eager=settings.eager_tools,
             password_wanted=settings.vcp_tool_code,
-            forward_round_usage=settings.forward_round_usage,
             keep_tools_on_disconnect=not settings.cancel_tools_on_disconnect,
             results=ResultFormat(settings.compat_profile, settings.tool_result_max_chars),
         )
