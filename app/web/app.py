@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__
 from app.extend import Access
 from app.services import Services
 from app.web.blocking import AddressBlocks
 from app.web.chat import ChatRoute
-from app.web.errors import install_error_handlers
+from app.web.errors import guarded, install_error_handlers
 from app.web.gate import Gate
 from app.web.health import health_routes
 from app.web.human_tool import human_tool_routes
@@ -42,8 +42,9 @@ def create_app(services: Services) -> ASGIApp:
     app = FastAPI(title="vcp-server", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     blocks = AddressBlocks(services.config.home / "ip_blacklist.json", enabled=settings.ip_blacklist, clock=time.time)
     install_error_handlers(app)
-    for path, show_vcp in CHAT_PATHS.items():
-        app.router.routes.append(Route(path, ChatRoute(services, show_vcp=show_vcp), methods=["POST"]))
+    chat = {path: ChatRoute(services, show_vcp=show_vcp) for path, show_vcp in CHAT_PATHS.items()}
+    for path, route in chat.items():
+        app.router.routes.append(Route(path, route, methods=["POST"]))
     groups = (
         models_routes(services),
         interrupt_routes(services),
@@ -56,7 +57,7 @@ def create_app(services: Services) -> ASGIApp:
         paths += [route.path for route in group.routes if isinstance(route, Route)]
     describe_chat_routes(app, CHAT_PATHS)
     return Gate(
-        app,
+        _ChatFirst({path: guarded(route) for path, route in chat.items()}, app),
         key=lambda: services.key,
         access=OPEN_PATHS,
         paths=PathTable(paths),
@@ -64,3 +65,15 @@ def create_app(services: Services) -> ASGIApp:
         blocks=blocks,
         cors_origins=settings.cors_origins,
     )
+
+
+class _ChatFirst:
+    """Leads chat requests past the framework's layers, which do nothing for them and cost a tenth of a request."""
+
+    def __init__(self, chat: Mapping[str, ASGIApp], app: ASGIApp) -> None:
+        self._chat = chat
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        chat = self._chat.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        await (self._app if chat is None else chat)(scope, receive, send)
