@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from app.chat.payload import dumps, joined_text, loads
+from app.chat.skeleton import ChunkSkeleton
 from app.errors import UpstreamBrokenError
 from app.protocol.chat import DONE_DATA, sse
 from app.protocol.sse import SseEvent
@@ -49,6 +50,7 @@ class RoundReader:
         self._pieces: list[str] = []
         self._chars = 0
         self._dropped = 0
+        self._skeleton = ChunkSkeleton()
         self.new_text: list[str] = []
         self.finish_reasons: dict[int, str] = {}
         self.usage: Mapping[str, Any] | None = None
@@ -68,6 +70,9 @@ class RoundReader:
     def take(self, event: SseEvent) -> bytes | None:
         """Read one event; the bytes to forward, or None."""
         data = event.data
+        if content := self._skeleton.content_of(data):
+            self._add_text(content)
+            return event.raw
         if data.strip() == DONE_DATA:
             self.done = True
             return None
@@ -96,10 +101,20 @@ class RoundReader:
                 kept.append(choice)
         if not kept:
             return event.raw if not choices and not changed else None
-        if not changed:
-            return event.raw
-        chunk["choices"] = kept
-        return sse(dumps(chunk))
+        if changed:
+            chunk["choices"] = kept
+            return sse(dumps(chunk))
+        self._learn(data, chunk, kept)
+        return event.raw
+
+    def _learn(self, data: bytes, chunk: dict[str, Any], choices: list[dict[str, Any]]) -> None:
+        """Remember the form of a chunk whose like is passed on unchanged and adds its content: no role, choice 0."""
+        delta = choices[0].get("delta")
+        if len(choices) > 1 or choices[0].get("index", 0) != 0 or not isinstance(delta, dict) or "role" in delta:
+            return
+        content = delta.get("content")
+        if isinstance(content, str) and content:
+            self._skeleton.learn(data, chunk, content)
 
     def _without_choices(self, chunk: dict[str, Any], event: SseEvent) -> bytes | None:
         error = chunk.get("error")
