@@ -90,6 +90,10 @@ async def vcp_serve(home: Path, config: Mapping[str, str]) -> AsyncIterator[asyn
     """The server as a user starts it, with these lines in config.env; what it logs goes to ``server.log``."""
     lines = "".join(f"{name}={value}\n" for name, value in config.items())
     (home / "config.env").write_text(lines, encoding="utf-8")
-    command = ("-m", "app.cli", "serve", "--home", str(home), "--host", "127.0.0.1", "--port", "0")
-    async with started(*command, stderr=home / "server.log") as process:
+    async with started(*serve_command(home), stderr=home / "server.log") as process:
         yield process
+
+
+def serve_command(home: Path) -> tuple[str, ...]:
+    """What starts the server in a home, on a free port of this machine."""
+    return ("-m", "app.cli", "serve", "--home", str(home), "--host", "127.0.0.1", "--port", "0")
