@@ -35,6 +35,8 @@ def client_address(scope: Scope, trusted: Sequence[Network]) -> str:
     is ignored, so nobody can put on another's address.
     """
     peer = scope.get("client")
+    if peer and not trusted and ":" not in peer[0]:
+        return str(peer[0])  # as the socket tells it: nothing to parse, and nobody else is asked
     own = parse_address(peer[0]) if peer else None
     if own is None:
         return str(peer[0]) if peer else "unknown"

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__
 from app.extend import Access
 from app.services import Services
 from app.web.blocking import AddressBlocks
 from app.web.chat import ChatRoute
-from app.web.errors import OPENAI_PATHS, install_error_handlers
+from app.web.errors import OPENAI_PATHS, guarded, install_error_handlers
 from app.web.gate import Gate
 from app.web.health import health_routes
 from app.web.human_tool import human_tool_routes
@@ -43,8 +43,9 @@ def create_app(services: Services) -> ASGIApp:
     app.router.redirect_slashes = False  # the gate has found the path that was meant
     blocks = AddressBlocks(services.config.home / "ip_blacklist.json", enabled=settings.ip_blacklist, clock=time.time)
     install_error_handlers(app)
-    for path, show_vcp in CHAT_PATHS.items():
-        app.router.routes.append(Route(path, ChatRoute(services, show_vcp=show_vcp), methods=["POST"]))
+    chat = {path: ChatRoute(services, show_vcp=show_vcp) for path, show_vcp in CHAT_PATHS.items()}
+    for path, route in chat.items():
+        app.router.routes.append(Route(path, route, methods=["POST"]))
     groups = (
         models_routes(services),
         interrupt_routes(services),
@@ -56,7 +57,7 @@ def create_app(services: Services) -> ASGIApp:
     routes = [route for holder in (app, *groups) for route in holder.routes if isinstance(route, Route)]
     describe_routes(app, CHAT_PATHS, OPEN_PATHS)
     return Gate(
-        app,
+        _ChatFirst({path: guarded(route) for path, route in chat.items()}, app),
         key=lambda: services.key,
         access=OPEN_PATHS,
         paths=PathTable({route.path for route in routes} | OPENAI_PATHS),
@@ -64,3 +65,15 @@ def create_app(services: Services) -> ASGIApp:
         blocks=blocks,
         cors_origins=settings.cors_origins,
     )
+
+
+class _ChatFirst:
+    """Leads chat requests past the framework's layers, which do nothing for them and cost a tenth of a request."""
+
+    def __init__(self, chat: Mapping[str, ASGIApp], app: ASGIApp) -> None:
+        self._chat = chat
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        chat = self._chat.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        await (self._app if chat is None else chat)(scope, receive, send)

@@ -79,14 +79,10 @@ class AddressBlocks:
 
     def blocked(self, address: str) -> bool:
         """True when this address is refused."""
-        if not self._enabled or is_loopback(address):
-            return False
-        if address in self._listed:
-            return True
         until = self._until.get(address)
-        if until is None:
+        if not self._enabled or (until is None and address not in self._listed) or is_loopback(address):
             return False
-        if until > self._clock():
+        if until is None or address in self._listed or until > self._clock():
             return True
         del self._until[address]
         return False

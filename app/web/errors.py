@@ -8,8 +8,9 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
+from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import BadRequestError, BodyTimeoutError, NotFoundError, VcpError
 from app.protocol.chat import error_object
@@ -66,10 +67,16 @@ def install_error_handlers(app: FastAPI) -> None:
         response.headers.update(dict(error.headers or {}))
         return response
 
-    async def unknown(request: Request, error: Exception) -> Response:
-        log.error("request %s %s failed", request.method, request.scope["path"], exc_info=error)
-        return error_response(request.scope["path"], VcpError(FATAL_ERROR))
-
     app.add_exception_handler(VcpError, known)
     app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(Exception, unknown)
+    app.add_exception_handler(Exception, _unknown)
+
+
+def guarded(route: ASGIApp) -> ASGIApp:
+    """A route outside the application's own layers: what goes wrong in it is answered as in all others (B13)."""
+    return ServerErrorMiddleware(route, handler=_unknown)
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    log.error("request %s %s failed", request.method, request.scope["path"], exc_info=error)
+    return error_response(request.scope["path"], VcpError(FATAL_ERROR))
