@@ -13,10 +13,11 @@ from pathlib import Path
 from app.chat.background import BackgroundTasks
 from app.chat.prepare import Preparation
 from app.chat.running import RunningTurns
+from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config import dotenv
 from app.config.snapshot import Config
-from app.extend import Guard, PlaceholderSource, Preprocessor, ToolSource, ToolSpec, UpstreamResolver
+from app.extend import CallFormat, Guard, PlaceholderSource, Preprocessor, ToolSource, ToolSpec, UpstreamResolver
 from app.observe.bus import EventBus
 from app.observe.call_log import log_event
 from app.plugins.discovery import discover
@@ -107,7 +108,8 @@ class Services:
             background=self.background,
             clock=time.time,
             zone=config.zone,
-            new_id=lambda: self.new_id("call"),
+            new_id=self._new_call_id,
+            call_format=self._call_format,
         )
 
     def _stdio_plugins(self, auth_code: AuthCode) -> StdioPlugins:
@@ -164,6 +166,12 @@ class Services:
     def new_id(self, kind: str) -> str:
         """A name for a turn or a call, unique over restarts."""
         return f"{kind}-{self._run_id}-{next(self._ids)}"
+
+    def _new_call_id(self) -> str:
+        return self.new_id("call")
+
+    def _call_format(self, rules: TurnRules) -> CallFormat:
+        return TextCallFormat(self._new_call_id, self.config.zone, rules.results, password_wanted=rules.password_wanted)
 
     def _spec(self, name: str) -> ToolSpec | None:
         found = self.router.find(name)

@@ -5,24 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.chat.background import BackgroundTasks
 from app.extend import (
     CallContext,
+    CallFormat,
     CallFound,
     CallOutcome,
     CallTool,
     Clock,
     ErrorKind,
     EventSink,
+    FoundCall,
+    Json,
     ToolCall,
     ToolResult,
     ToolSpec,
 )
-from app.protocol.tool_blocks import BlockScanner, ToolBlock
-from app.tools.text_calls import call_from_block
 
 log = logging.getLogger(__name__)
 
@@ -37,11 +38,10 @@ class CallRules:
     run: bool = True
     eager: bool = True
     limit: int = 256
-    password_wanted: bool = False
 
 
 class RoundCalls:
-    """Scans the text of one round for calls and runs them.
+    """Runs the calls that a format finds in one round's reply.
 
     A call starts when its block closes, if that is allowed, else with ``start_all`` when the round has ended. Results
     never raise: each call ends in an outcome. ``rules.run`` is false in a round whose calls would not be run (D24).
@@ -55,7 +55,7 @@ class RoundCalls:
         background: BackgroundTasks,
         context: CallContext,
         rules: CallRules,
-        new_id: Callable[[], str],
+        call_format: CallFormat,
         clock: Clock,
     ) -> None:
         self._call_tool = call_tool
@@ -64,9 +64,8 @@ class RoundCalls:
         self._background = background
         self._context = context
         self._rules = rules
-        self._new_id = new_id
+        self._format = call_format
         self._clock = clock
-        self._scanner = BlockScanner()
         self._calls: list[ToolCall] = []
         self._waiting: list[ToolCall] = []
         self._archery_count = 0
@@ -75,11 +74,6 @@ class RoundCalls:
         self._finished: deque[CallOutcome] = deque()
         self._progress = asyncio.Event()
         self.skipped = 0
-
-    @property
-    def hidden(self) -> Sequence[tuple[int, int]]:
-        """Ranges of the text that are no word of the reply itself: think parts and tool blocks."""
-        return self._scanner.hidden
 
     @property
     def found(self) -> int:
@@ -91,22 +85,22 @@ class RoundCalls:
         """Calls whose results go back to the model, in the order they were written."""
         return self._calls
 
-    def feed(self, text: str) -> None:
-        """Scan the next piece of the reply."""
-        for block in self._scanner.feed(text):
-            self._take(block)
+    def feed(self, delta: Mapping[str, Json]) -> None:
+        """Take the next piece of the reply's first choice."""
+        for found in self._format.feed(delta):
+            self._take(found)
 
     def finish(self) -> None:
         """The reply has ended."""
-        for block in self._scanner.finish():
-            self._take(block)
+        for found in self._format.finish():
+            self._take(found)
 
-    def _take(self, block: ToolBlock) -> None:
-        call = call_from_block(block, self._new_id(), password_wanted=self._rules.password_wanted)
+    def _take(self, found: FoundCall) -> None:
+        call = found.call
         over = self._rules.run and self.found >= self._rules.limit
-        why = block.skipped_why or ("call limit" if over else "" if self._rules.run else "round limit")
+        why = found.skipped_why or ("call limit" if over else "" if self._rules.run else "round limit")
         self._events.publish(CallFound(self._context.turn_id, call.id, call.tool, why))
-        if block.skipped_why:
+        if found.skipped_why:
             return
         if not self._rules.run:
             self.skipped += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +11,15 @@ from typing import Any
 from app.chat.calls import RoundCalls
 from app.chat.payload import dumps, loads, whole
 from app.chat.reading import MAX_REPLY_CHARS, RoundReader
-from app.errors import UpstreamBrokenError, UpstreamStatusError
+from app.errors import UpstreamBrokenError, UpstreamError, UpstreamStatusError
 from app.protocol.chat import DONE_DATA, CompletionJoiner, completion_to_chunks, sse, text_of
 from app.protocol.sse import SseEvent, SseReader
 from app.upstream.reply import Reply
+
+log = logging.getLogger(__name__)
+
+READ_OUT_SECONDS = 0.05
+"""How long the end of an answer is waited for after its end mark; a new connection costs more."""
 
 MAX_PLAIN_BYTES = 256 * 1024 * 1024
 """Largest plain answer that is read."""
@@ -32,15 +39,8 @@ _PASSED_HEADERS = ("x-request-id", "x-ratelimit-", "openai-processing-ms", "retr
 
 
 def passed_headers(reply: Reply) -> dict[str, str]:
-    """The upstream's headers that mean something to a client: request ids and rate limits.
-
-    Their values hold one character for each byte, as responses want them.
-    """
-    return {
-        name: value.encode("utf-8", "surrogateescape").decode("latin-1")
-        for name, value in reply.end_to_end_headers()
-        if name.lower().startswith(_PASSED_HEADERS)
-    }
+    """The upstream's headers that mean something to a client: request ids and rate limits."""
+    return {name: value for name, value in reply.end_to_end_headers() if name.lower().startswith(_PASSED_HEADERS)}
 
 
 async def read_stream(
@@ -54,6 +54,8 @@ async def read_stream(
             await _pass_on(source.feed(block) if block else source.finish(), reader, calls, forward)
             if not block:
                 break
+        if reader.done:
+            await _read_out(reply)
     else:
         data = await reply.read_all(MAX_PLAIN_BYTES)
         completion = _parsed(data)
@@ -63,9 +65,19 @@ async def read_stream(
         chunks = (dumps(chunk) for chunk in completion_to_chunks(completion))
         await _pass_on([SseEvent(data, sse(data), "") for data in chunks], reader, calls, forward)
     reader.finish()
-    calls.feed(reader.take_text())
+    calls.feed({"content": reader.take_text()})
     calls.finish()
     return RoundAnswer(reader.text, reader.finish_reasons, reader.usage, reader.native_calls)
+
+
+async def _read_out(reply: Reply) -> None:
+    """Read what follows the end mark, mostly nothing: only an answer read to its end leaves its connection in use."""
+    try:
+        async with asyncio.timeout(READ_OUT_SECONDS):
+            while await reply.read_some():
+                continue
+    except (TimeoutError, UpstreamError) as error:
+        log.debug("an upstream did not end its answer after its end mark: %s", error)
 
 
 async def _pass_on(
@@ -81,7 +93,7 @@ async def _pass_on(
                 break
     finally:  # what came before a fault belongs to the client
         if text := reader.take_text():
-            calls.feed(text)
+            calls.feed({"content": text})
         if out:
             await forward(b"".join(out))
 
@@ -105,7 +117,7 @@ async def read_plain(
     if len(text) > MAX_REPLY_CHARS:
         raise UpstreamBrokenError(f"the upstream's reply is longer than {MAX_REPLY_CHARS} characters")
     first_token()
-    calls.feed(text)
+    calls.feed({"content": text})
     calls.finish()
     return RoundAnswer(text, *_facts(completion)), completion
 

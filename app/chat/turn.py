@@ -22,6 +22,7 @@ from app.errors import ShutdownError, VcpError
 from app.extend import (
     Body,
     CallContext,
+    CallFormat,
     CallTool,
     Clock,
     Door,
@@ -37,7 +38,7 @@ from app.extend import (
 from app.protocol import markers
 from app.protocol.diary import find_diary_blocks
 from app.protocol.timestamps import iso_millis
-from app.tools.rendering import ResultFormat, model_parts, payload_content, show_vcp_block
+from app.tools.rendering import ResultFormat, show_vcp_block
 from app.upstream.client import UpstreamClient
 
 log = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ class TurnParts:
     clock: Clock
     zone: tzinfo
     new_id: Callable[[], str]
+    call_format: Callable[[TurnRules], CallFormat]
 
 
 class Turn:
@@ -177,14 +179,15 @@ class Turn:
             self._round += 1
             over_limit = self._round > self._rules.max_tool_rounds
             body = await parts.preparation.before_round(body, request.model, request.id, self._round)
-            calls = self._calls = self._round_calls(run=not over_limit)
-            answer = await self._ask(body, calls)
+            call_format = parts.call_format(self._rules)
+            calls = self._calls = self._round_calls(call_format, run=not over_limit)
+            answer = await self._ask(call_format.offer(body), calls)
             usage = add_usage(usage, answer.usage)
             finish_reasons = answer.finish_reasons if self._round == 1 else finish_reasons | answer.finish_reasons
             if 0 not in answer.finish_reasons:
                 finish_reasons.pop(0, None)
             parts.events.publish(RoundFinished(request.id, self._round, answer.finish_reasons.get(0), answer.usage))
-            self._file_diaries(answer.text, calls.hidden)
+            self._file_diaries(answer.text, call_format.hidden())
             calls.start_all()
             while (outcome := await calls.next_finished()) is not None:
                 if request.show_vcp:
@@ -193,10 +196,12 @@ class Turn:
             self._call_count += calls.found
             if answer.native_calls or over_limit or not calls.normal:
                 break
-            body = self._fed_back(body, answer, calls)
+            # Plain answers keep the newline before a later round's text in the history too (spec 4.8).
+            text = answer.text if request.stream or self._round == 1 else "\n" + answer.text
+            body = call_format.append(body, text, calls.outcomes())
         await renderer.finish(Ending(finish_reasons, usage, calls_left=calls.skipped > 0 and not answer.native_calls))
 
-    def _round_calls(self, *, run: bool) -> RoundCalls:
+    def _round_calls(self, call_format: CallFormat, *, run: bool) -> RoundCalls:
         request, parts, rules = self._request, self._parts, self._rules
         context = CallContext(
             turn_id=request.id,
@@ -211,8 +216,8 @@ class Turn:
             parts.events,
             parts.background,
             context,
-            CallRules(run, rules.eager, rules.max_calls, rules.password_wanted),
-            parts.new_id,
+            CallRules(run, rules.eager, rules.max_calls),
+            call_format,
             parts.clock,
         )
 
@@ -244,22 +249,3 @@ class Turn:
             )
             work = write_diary(block, parts.new_id(), context, parts.call_tool, parts.events)
             parts.background.start(work, "diary block")
-
-    def _fed_back(self, body: Body, answer: RoundAnswer, calls: RoundCalls) -> Body:
-        """The body of the next round: the reply and one user message with all results in call order (spec 4.4)."""
-        style = self._rules.results
-        told = []
-        for outcome in calls.outcomes():
-            told.extend(model_parts(outcome, iso_millis(outcome.finished_at, self._parts.zone), style))
-        text = answer.text if self._request.stream or self._round == 1 else "\n" + answer.text
-        changed: Body = {
-            **body,
-            "messages": [
-                *body["messages"],
-                {"role": "assistant", "content": text},
-                {"role": "user", "content": payload_content(told, style.profile)},
-            ],
-        }
-        if "n" in changed:
-            changed["n"] = 1  # only choice 0 goes on (D32)
-        return changed

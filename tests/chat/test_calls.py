@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from datetime import UTC
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from app.chat import calls as calls_module
 from app.chat.background import BackgroundTasks
 from app.chat.calls import CallRules, RoundCalls
+from app.chat.text_format import TextCallFormat
 from app.extend import (
     CallContext,
     CallFound,
@@ -21,6 +23,7 @@ from app.extend import (
     ToolResult,
     ToolSpec,
 )
+from app.tools.rendering import ResultFormat
 from tests.server import call_text
 
 
@@ -43,7 +46,7 @@ def round_calls(
         BackgroundTasks() if background is None else background,
         CallContext("t", Door.STREAM),
         CallRules(**rules),
-        lambda: f"c{next(ids)}",
+        TextCallFormat(lambda: f"c{next(ids)}", UTC, ResultFormat()),
         lambda: 0.0,
     )
     return calls, heard
@@ -74,7 +77,7 @@ def test_a_tool_that_raises_or_cancels_itself_gives_an_error_and_nobody_waits_fo
 
     async def main() -> None:
         calls, _ = round_calls(tool)
-        calls.feed(call_text("Raises") + call_text("Cancels") + call_text("Good"))
+        calls.feed({"content": call_text("Raises") + call_text("Cancels") + call_text("Good")})
         await all_of(calls)
         assert [outcome.result.error_kind for outcome in calls.outcomes()] == [
             ErrorKind.EXECUTION,
@@ -96,7 +99,7 @@ def test_outcomes_come_as_they_end_and_are_told_in_call_order() -> None:
             return ToolResult(structured=call.tool)
 
         calls, _ = round_calls(tool)
-        calls.feed("".join(map(call_text, "ABC")))
+        calls.feed({"content": "".join(map(call_text, "ABC"))})
         order = []
         for name in "CAB":
             gates[name].set()
@@ -121,7 +124,7 @@ def test_a_call_starts_at_once_unless_setting_or_manifest_forbid(reason: str) ->
 
         spec = ToolSpec("A", "local", "A", eager=reason != "manifest")
         calls, _ = round_calls(tool, spec=spec, eager=reason != "setting")
-        calls.feed(call_text("A") + " and more")
+        calls.feed({"content": call_text("A") + " and more"})
         await asyncio.sleep(0)
         assert seen == ([True] if reason == "neither" else [])
         await all_of(calls)
@@ -133,7 +136,9 @@ def test_a_call_starts_at_once_unless_setting_or_manifest_forbid(reason: str) ->
 def test_in_a_round_whose_calls_are_not_run_nothing_starts_and_they_are_counted() -> None:
     async def main() -> None:
         calls, heard = round_calls(fine, run=False)
-        calls.feed(call_text("A") + call_text("B", archery="true") + "<think>" + call_text("C") + "</think>")
+        calls.feed(
+            {"content": call_text("A") + call_text("B", archery="true") + "<think>" + call_text("C") + "</think>"}
+        )
         assert await all_of(calls) == []
         assert (calls.found, calls.skipped) == (0, 2)
         reasons = [event.skipped_why for event in heard.events if isinstance(event, CallFound)]
@@ -153,7 +158,7 @@ def test_calls_beyond_the_limit_are_errors_and_events_say_so_archery_too() -> No
 
         calls, heard = round_calls(tool, limit=2)
         text = call_text("A") + call_text("B", archery="no_reply") + call_text("C") + call_text("D", archery="no_reply")
-        calls.feed(text)
+        calls.feed({"content": text})
         await all_of(calls)
         assert sorted(ran) == ["A", "B"]
         assert [(one.call.tool, one.result.error_kind) for one in calls.outcomes()] == [
@@ -169,7 +174,7 @@ def test_calls_beyond_the_limit_are_errors_and_events_say_so_archery_too() -> No
 def test_thousands_of_calls_beyond_the_limit_take_linear_time() -> None:
     async def main() -> None:
         calls, _ = round_calls(fine, limit=1)
-        calls.feed(call_text("A") * 5000)
+        calls.feed({"content": call_text("A") * 5000})
         assert len(await all_of(calls)) == len(calls.outcomes()) == 5000
 
     asyncio.run(main())
@@ -178,7 +183,7 @@ def test_thousands_of_calls_beyond_the_limit_take_linear_time() -> None:
 def test_an_archery_call_that_finds_no_place_is_refused_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         calls, _ = round_calls(fine, background=BackgroundTasks(limit=0))
-        calls.feed(call_text("A", archery="true"))
+        calls.feed({"content": call_text("A", archery="true")})
         assert await all_of(calls) == []
 
     asyncio.run(main())
@@ -202,7 +207,7 @@ def test_a_cancelled_round_waits_for_the_clean_up_of_its_calls_and_archery_goes_
 
         background = BackgroundTasks()
         calls, _ = round_calls(tool, background=background)
-        calls.feed(call_text("A") + call_text("B", archery="true"))
+        calls.feed({"content": call_text("A") + call_text("B", archery="true")})
         await asyncio.sleep(0)
         calls.cancel()
         await calls.settled()
@@ -232,7 +237,7 @@ def test_a_tool_that_cannot_be_cancelled_is_left_behind_not_waited_for_ever(
 
         background = BackgroundTasks()
         calls, _ = round_calls(stubborn, background=background)
-        calls.feed(call_text("A"))
+        calls.feed({"content": call_text("A")})
         await asyncio.sleep(0)
         calls.cancel()
         await calls.settled()
@@ -258,7 +263,7 @@ def test_released_calls_go_on_and_are_ended_with_the_server() -> None:
 
         background = BackgroundTasks()
         calls, _ = round_calls(tool, background=background)
-        calls.feed(call_text("A"))
+        calls.feed({"content": call_text("A")})
         await asyncio.sleep(0)
         calls.release()
         calls.cancel()
