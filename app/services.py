@@ -17,7 +17,16 @@ from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config import dotenv
 from app.config.snapshot import Config
-from app.extend import CallFormat, Guard, PlaceholderSource, Preprocessor, ToolSource, ToolSpec, UpstreamResolver
+from app.extend import (
+    CallFormat,
+    Guard,
+    Lifecycle,
+    PlaceholderSource,
+    Preprocessor,
+    ToolSource,
+    ToolSpec,
+    UpstreamResolver,
+)
 from app.observe.bus import EventBus
 from app.observe.call_log import log_event
 from app.plugins.discovery import discover
@@ -59,7 +68,11 @@ def make_home(home: Path) -> None:
 
 
 class Services:
-    """All parts of one server. ``sources``, ``placeholders`` and ``preprocessors`` are what further parts bring."""
+    """All parts of one server.
+
+    ``sources``, ``placeholders`` and ``preprocessors`` are what further parts bring, ``lifecycles`` those of them that
+    start and stop with the server.
+    """
 
     def __init__(
         self,
@@ -70,10 +83,12 @@ class Services:
         sources: Sequence[ToolSource] = (),
         placeholders: Sequence[PlaceholderSource] = (),
         preprocessors: Sequence[Preprocessor] = (),
+        lifecycles: Sequence[Lifecycle] = (),
     ) -> None:
         settings = config.settings
         self.config = config
         self.key = key
+        self._lifecycles = tuple(lifecycles)
         self.ready = False
         self.events = EventBus()
         self.events.listen(log_event)
@@ -198,6 +213,9 @@ class Services:
             await self.upstream.start()
             stack.push_async_callback(self.plugins.stop)
             await self.plugins.start()
+            for part in self._lifecycles:
+                stack.push_async_callback(part.stop)
+                await part.start()
             stack.push_async_callback(self.background.stop, grace)
             # The web server has already waited for its requests; what is left now is cancelled at once.
             stack.push_async_callback(self.running.stop_all, 0)

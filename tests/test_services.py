@@ -151,3 +151,25 @@ def test_names_of_turns_and_calls_are_unique_over_restarts(tmp_path: Path) -> No
 
 def test_a_plugins_own_settings_are_read_by_the_grammar_of_the_main_file() -> None:
     assert parse_plugin_env('A="x # y" # note\r\nB=1#2\r\nA=last\r\n') == {"A": "last", "B": "1"}
+
+
+def test_parts_that_others_bring_start_and_stop_with_the_server(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    class Part:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        async def start(self) -> None:
+            seen.append(f"start {self.name}")
+
+        async def stop(self) -> None:
+            seen.append(f"stop {self.name}")
+
+    async def main() -> None:
+        services = Services(services_in(tmp_path).config, "key", lifecycles=(Part("a"), Part("b")))
+        async with services.running_parts():
+            seen.append("inside")
+
+    asyncio.run(main())
+    assert seen == ["start a", "start b", "inside", "stop b", "stop a"]
