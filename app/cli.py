@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import json
 import logging
 import os
@@ -21,6 +22,7 @@ from app.config.snapshot import Config, load
 from app.demo.upstream import create_demo
 from app.errors import ConfigError, VcpError
 from app.extend import CallContext, Door, ToolCall
+from app.observe.lines import LineFormatter
 from app.protocol.timestamps import iso_millis
 from app.services import Services, make_home
 from app.tools.rendering import pretty_json, result_object
@@ -39,6 +41,9 @@ EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the ``vcp`` command; exits with 0, 1 (the work failed) or 2 (it could not be begun)."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A pipe or an old locale may know no Chinese; that must not keep a server from starting.
+        sys.stdout.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     try:
         code = options.run(options)
@@ -100,11 +105,9 @@ def _configured(options: argparse.Namespace) -> Config:
         raise ConfigError(f"--home {home} is not a folder")
     given = {"HOST": getattr(options, "host", None), "PORT": getattr(options, "port", None)}
     config = load(home.absolute(), os.environ, {key: str(value) for key, value in given.items() if value is not None})
-    logging.basicConfig(
-        level=logging.DEBUG if config.settings.debug_mode else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.DEBUG if config.settings.debug_mode else logging.INFO, handlers=[handler])
     for name in ("httpx", "httpcore", "asyncio", "uvicorn"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for problem in config.problems:

@@ -16,6 +16,7 @@ from app.chat.running import RunningTurns
 from app.chat.turn import TurnParts, TurnRules
 from app.config import dotenv
 from app.config.snapshot import Config
+from app.errors import ConfigError
 from app.extend import Guard, PlaceholderSource, Preprocessor, ToolSource, ToolSpec, UpstreamResolver
 from app.observe.bus import EventBus
 from app.observe.call_log import log_event
@@ -52,9 +53,15 @@ def program_plugins() -> Path:
 
 
 def make_home(home: Path) -> None:
-    """Make the folders of an installation that are missing."""
-    for name in HOME_FOLDERS:
-        (home / name).mkdir(parents=True, exist_ok=True)
+    """Make the folders of an installation that are missing; ConfigError when one of them cannot be made."""
+    for folder in (home / name for name in HOME_FOLDERS):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"{folder} is no folder and cannot be made ({error.strerror or error}); make it, or choose another "
+                "home with --home. 无法创建该目录，请手动创建，或用 --home 指定其他目录。"
+            ) from error
 
 
 class Services:

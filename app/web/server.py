@@ -12,6 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from app.errors import ConfigError
+from app.web.heads import GuardedProtocol
 
 BACKLOG = 2048
 GRACE = 3
@@ -38,7 +39,7 @@ async def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, *, grace: 
     server = _Server(
         uvicorn.Config(
             app,
-            http="httptools",
+            http=GuardedProtocol,
             ws="none",
             lifespan="on",
             access_log=False,
