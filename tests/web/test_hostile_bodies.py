@@ -64,7 +64,6 @@ def test_a_body_that_can_only_just_be_read_is_never_our_crash(
         b',"model":["m"]',
         b',"stream_options":7',
         b',"requestId":{"a":[]}',
-        b',"x":' + b"[" * 900 + b"]" * 900,
     ],
     ids=["n", "model", "stream_options", "requestId"],
 )
