@@ -33,4 +33,5 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
 
 
 def _too_large(limit: int) -> BodyTooLargeError:
-    return BodyTooLargeError(f"the request body is larger than the {limit // (1024 * 1024)} MB this route takes")
+    size = f"{limit // (1024 * 1024)} MB" if limit >= 1024 * 1024 else f"{limit // 1024} KB"
+    return BodyTooLargeError(f"the request body is larger than the {size} this route takes")

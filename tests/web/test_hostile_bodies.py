@@ -77,6 +77,16 @@ def test_odd_fields_are_the_upstreams_business(tmp_path: Path, fields: bytes) ->
     run(main())
 
 
+def test_a_small_limit_is_told_in_its_own_unit(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with ScriptedUpstream([]) as up, running(tmp_path, up.base_url) as server:
+            answer = await server.client.post("/v1/interrupt", json={"requestId": "r" * 1_000_000})
+            assert answer.status_code == 413
+            assert " 0 MB" not in answer.text
+
+    run(main())
+
+
 @pytest.mark.parametrize("content", [b"5", b"null", b'[null,5,"s",{"type":"text"},{"type":"text","text":5}]'])
 def test_contents_of_any_type_pass_unchanged(tmp_path: Path, content: bytes) -> None:
     async def main() -> None:
