@@ -23,6 +23,7 @@ from app.config.snapshot import Config, load
 from app.demo.upstream import create_demo
 from app.errors import ConfigError, NotFoundError, VcpError
 from app.extend import CallContext, Door, ErrorKind, ToolCall, UpstreamTarget
+from app.observe.lines import LineFormatter
 from app.protocol.timestamps import iso_millis
 from app.services import Services, make_home
 from app.tools.rendering import pretty_json, result_object
@@ -105,11 +106,9 @@ def _configured(options: argparse.Namespace, level: int = logging.INFO) -> Confi
         raise ConfigError(f"--home {home} is not a folder")
     given = {"HOST": getattr(options, "host", None), "PORT": getattr(options, "port", None)}
     config = load(home.absolute(), os.environ, {key: str(value) for key, value in given.items() if value is not None})
-    logging.basicConfig(
-        level=logging.DEBUG if config.settings.debug_mode else level,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.DEBUG if config.settings.debug_mode else level, handlers=[handler])
     for name in ("httpx", "httpcore", "asyncio", "uvicorn"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for problem in config.problems:

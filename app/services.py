@@ -17,6 +17,7 @@ from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config import dotenv
 from app.config.snapshot import Config
+from app.errors import ConfigError
 from app.extend import (
     CallFormat,
     Guard,
@@ -62,9 +63,15 @@ def program_plugins() -> Path:
 
 
 def make_home(home: Path) -> None:
-    """Make the folders of an installation that are missing."""
-    for name in HOME_FOLDERS:
-        (home / name).mkdir(parents=True, exist_ok=True)
+    """Make the folders of an installation that are missing; ConfigError when one of them cannot be made."""
+    for folder in (home / name for name in HOME_FOLDERS):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"{folder} is no folder and cannot be made ({error.strerror or error}); make it, or choose another "
+                "home with --home. 无法创建该目录，请手动创建，或用 --home 指定其他目录。"
+            ) from error
 
 
 class Services:

@@ -36,7 +36,8 @@ def error_answer(error: VcpError) -> tuple[int, dict[str, Any]]:
         text = f"{markers.INTERNAL_SERVER_ERROR}: {markers.FETCH_FAILED} {error.message}"
         return 500, _with_error({}, text, error.code, None)
     if not isinstance(error, UpstreamError):
-        return error.status, error_object(error.message, "server_error", error.code)
+        kind = "invalid_request_error" if error.status < 500 else "server_error"
+        return error.status, error_object(error.message, kind, error.code)
     return error.status, _with_error({}, f"{markers.INTERNAL_SERVER_ERROR}: {error.message}", error.code, None)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import orjson
 
+from app.errors import BadRequestError
+
 
 def loads(data: bytes | str) -> Any:
     """Parse JSON; ``ValueError`` when it is none.
@@ -22,11 +24,18 @@ def loads(data: bytes | str) -> Any:
 
 
 def dumps(value: Any) -> bytes:
-    """Write compact UTF-8 JSON; lone surrogates and integers of any size are written as escapes and digits."""
+    """Write compact UTF-8 JSON; lone surrogates and integers of any size are written as escapes and digits.
+
+    Raises BadRequestError for JSON that is nested deeper than it can be written: reading goes a little deeper.
+    """
     try:
         return orjson.dumps(value)
     except TypeError:
+        pass
+    try:
         return json.dumps(value, separators=(",", ":")).encode("ascii")
+    except RecursionError as error:
+        raise BadRequestError("the JSON is nested too deeply") from error
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
