@@ -14,8 +14,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 MAX_HEAD_BYTES = 64 * 1024
 """Longest request line and headers together, not counting the pieces (256 KiB at most) they begin and end in."""
 
-HEAD_SECONDS = 60.0
-"""From the connection, or from a later request's first byte, to the end of the request's head."""
+HEAD_SECONDS = 90.0
+"""From the connection, or from a later request's first byte, to the end of the request's head.
+
+Longer than an idle connection is kept, for some clients connect before they have a request."""
 
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
