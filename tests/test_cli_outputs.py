@@ -20,7 +20,7 @@ def test_an_output_without_chinese_letters_does_not_end_a_command(tmp_path: Path
     command = [sys.executable, "-m", "app.cli", "tool", "--home", str(tmp_path), "工具"]
     environ = {**os.environ, "PYTHONIOENCODING": "ascii"}
     ended = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
-    assert "\\u5de5\\u5177" in ended.stdout
+    assert "\\u5de5\\u5177" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

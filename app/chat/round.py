@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 READ_OUT_SECONDS = 0.05
 """How long the end of an answer is waited for after its end mark; a new connection costs more."""
 
+SCAN_SLICE_CHARS = 64 * 1024
+
 MAX_PLAIN_BYTES = 256 * 1024 * 1024
 """Largest plain answer that is read."""
 
@@ -117,7 +119,9 @@ async def read_plain(
     if len(text) > MAX_REPLY_CHARS:
         raise UpstreamBrokenError(f"the upstream's reply is longer than {MAX_REPLY_CHARS} characters")
     first_token()
-    calls.feed({"content": text})
+    for start in range(0, len(text), SCAN_SLICE_CHARS):
+        calls.feed({"content": text[start : start + SCAN_SLICE_CHARS]})
+        await asyncio.sleep(0)  # other turns go on while a huge reply is scanned
     calls.finish()
     return RoundAnswer(text, *_facts(completion)), completion
 

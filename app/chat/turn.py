@@ -11,7 +11,7 @@ from typing import Any
 
 from app.chat.background import BackgroundTasks
 from app.chat.calls import CallRules, RoundCalls
-from app.chat.diary_blocks import write_diary
+from app.chat.diary_blocks import write_diaries
 from app.chat.payload import dumps
 from app.chat.prepare import Preparation
 from app.chat.render import Ending, Renderer
@@ -229,6 +229,7 @@ class Turn:
         def first_token() -> None:
             parts.events.publish(FirstToken(request.id, number))
 
+        await asyncio.sleep(0)  # a stop that came with this very event is met before the upstream is asked
         reply = await parts.upstream.chat(
             dumps(body),
             model=request.model,
@@ -243,9 +244,11 @@ class Turn:
 
     def _file_diaries(self, text: str, hidden: Sequence[tuple[int, int]]) -> None:
         request, parts = self._request, self._parts
-        for block in find_diary_blocks(text, hidden):
-            context = CallContext(
-                turn_id=request.id, door=Door.DIARY_BLOCK, client_ip=request.client_ip, mute=self._handle.mute
-            )
-            work = write_diary(block, parts.new_id(), context, parts.call_tool, parts.events)
-            parts.background.start(work, "diary block")
+        blocks = find_diary_blocks(text, hidden)
+        if not blocks:
+            return
+        context = CallContext(
+            turn_id=request.id, door=Door.DIARY_BLOCK, client_ip=request.client_ip, mute=self._handle.mute
+        )
+        work = write_diaries(blocks, parts.new_id, context, parts.call_tool, parts.events)
+        parts.background.start(work, f"diary blocks of {request.id}")

@@ -79,8 +79,6 @@ def _clean(value: Json, depth: int) -> Json:
         if "\x1b" in value:
             value = _ANSI.sub("", value)
         return _SURROGATE.sub("\ufffd", value) if _SURROGATE.search(value) else value
-    if isinstance(value, float) and not math.isfinite(value):  # 1e999 is JSON, what Python makes of it is not
-        return "Infinity" if value > 0 else "-Infinity"
     if depth == 0 and isinstance(value, dict | list):
         raise ValueError(f"nested deeper than {DEPTH_LIMIT}")
     if isinstance(value, dict):

@@ -124,8 +124,11 @@ class Places:
         elif not waiter.granted.cancelled():
             Place(self, waiter.name).release()  # it was granted in the same moment
 
+    def _room(self) -> bool:
+        return self.running < self._limits.running and self.starting < self._limits.starting
+
     def _free(self, name: str, limit: int | None) -> bool:
-        if self.running >= self._limits.running or self.starting >= self._limits.starting:
+        if not self._room():
             return False
         return limit is None or self._by_name[name] < limit
 
@@ -147,9 +150,9 @@ class Places:
 
     def grant(self) -> None:
         """Let in whoever can come in, first come first served."""
-        if not self._queue or self.running >= self._limits.running or self.starting >= self._limits.starting:
-            return
-        for waiter in tuple(self._queue):
+        for waiter in tuple(self._queue) if self._room() else ():
+            if not self._room():
+                return
             if self._free(waiter.name, waiter.limit):
                 self._queue.remove(waiter)
                 self._count(waiter.name)

@@ -8,9 +8,20 @@ from typing import Any
 
 import pytest
 
+from app.chat.diary_blocks import MAX_BLOCKS
 from app.demo.script import Answer, Choice, Escape, EventStyle, Hold, Send, json_reply, native_call, say
 from app.demo.scripted import ScriptedUpstream
-from app.extend import CallFinished, CallFound, CallStarted, DiaryWritten, Event, TurnFinished
+from app.extend import (
+    CallContext,
+    CallFinished,
+    CallFound,
+    CallStarted,
+    DiaryWritten,
+    Event,
+    ToolCall,
+    ToolResult,
+    TurnFinished,
+)
 from tests.server import ECHO, Running, call_text, run, running, write_plugin
 
 MODES = pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])
@@ -557,5 +568,28 @@ def test_diary_blocks_that_are_only_thought_or_quoted_in_a_call_are_not_written(
             while not any(isinstance(event, DiaryWritten) for event in server.events):
                 await asyncio.sleep(0.002)
         assert [folder.name for folder in (tmp_path / "dailynote").iterdir()] == ["C"]
+
+    run(main())
+
+
+def test_a_reply_full_of_diary_blocks_is_stored_up_to_a_limit_that_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        write_plugin(tmp_path, "DailyNoteWrite", ECHO)
+        text = "<<<DailyNoteStart>>>\nMaid: A\nDate: 1\nContent: x\n<<<DailyNoteEnd>>>\n" * (MAX_BLOCKS + 3)
+        async with ScriptedUpstream([say(text, sizes=(500,))]) as up, running(tmp_path, up.base_url) as server:
+            server.services.turn_parts = replace(server.services.turn_parts, call_tool=counted)
+            await server.stream("x")
+            while len(server.services.background):
+                await asyncio.sleep(0.002)
+            assert len(calls) == MAX_BLOCKS
+            assert "3 diary blocks are over the limit" in caplog.text
+
+    calls: list[ToolCall] = []
+
+    async def counted(call: ToolCall, context: CallContext) -> ToolResult:
+        calls.append(call)
+        return ToolResult(structured={"message": "Diary saved to x"})
 
     run(main())
