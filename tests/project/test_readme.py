@@ -16,10 +16,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.cli import main
 from app.config.snapshot import load
 from app.demo.script import say
 from app.demo.scripted import ScriptedUpstream
-from tests.program import LONGEST, ROOT, VCP, Program, environment, started
+from tests.program import LONGEST, ROOT, Program, environment, started
 from tests.server import call_text, run, running
 
 READMES = ("README.md", "README.zh-CN.md")
@@ -132,10 +133,16 @@ def test_the_line_that_the_server_prints_works_when_it_is_pasted(terminal: Termi
     shows_the_sum(terminal.run("/bin/sh", "-c", text=terminal.server.lines[-1].replace("curl ", "curl -s ", 1)))
 
 
-def test_the_tool_command_does_what_the_curl_command_does(terminal: Terminal) -> None:
+def test_the_tool_command_does_what_the_curl_command_does(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     texts = [(ROOT / name).read_text(encoding="utf-8") for name in READMES]
     (command,) = {found for text in texts for found in re.findall(r"`\.venv/bin/vcp (tool .+?)`", text)}
-    shows_the_result(terminal.run("/bin/sh", "-c", text=f"{shlex.join(VCP)} {command}"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(shlex.split(command))
+    assert ended.value.code == 0
+    shows_the_result(capsys.readouterr().out)
 
 
 def test_the_python_example_prints_the_answer(terminal: Terminal) -> None:
