@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from app.chat.payload import loads
-from app.errors import UpstreamConnectError, UpstreamError, UpstreamStatusError, VcpError
+from app.errors import UpstreamConnectError, UpstreamError, UpstreamStatusError, UpstreamTimeoutError, VcpError
 from app.protocol import markers
 from app.protocol.chat import error_object
 
@@ -32,7 +32,9 @@ def error_answer(error: VcpError) -> tuple[int, dict[str, Any]]:
     if isinstance(error, UpstreamStatusError):
         status = error.upstream_status if error.upstream_status >= 400 else 502
         return status, _status_body(error)
-    if isinstance(error, UpstreamConnectError):
+    if isinstance(error, UpstreamConnectError) or (
+        isinstance(error, UpstreamTimeoutError) and error.phase == "connect"
+    ):
         text = f"{markers.INTERNAL_SERVER_ERROR}: {markers.FETCH_FAILED} {error.message}"
         return 500, _with_error({}, text, error.code, None)
     if not isinstance(error, UpstreamError):

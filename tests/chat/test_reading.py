@@ -84,6 +84,7 @@ def test_the_clients_text_is_the_models_text_and_the_same_calls_are_found_howeve
     assert reader.finish_reasons == {0: "stop"}
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from("a汉😀🏳"), max_size=12))
 def test_halves_of_characters_in_chunks_of_their_own_reach_client_and_scanner(text: str) -> None:
     units = text.encode("utf-16-be")

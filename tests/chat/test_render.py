@@ -188,6 +188,7 @@ def test_every_failure_has_its_text(error: VcpError, text: str) -> None:
         (UpstreamStatusError(302, b""), 502, "302"),
         (UpstreamStatusError(200, b'{"error":{"message":"hidden"}}'), 502, "hidden"),
         (UpstreamConnectError("gone"), 500, "Internal Server Error: Fetch failed after all retries. gone"),
+        (UpstreamTimeoutError("no way", phase="connect"), 500, "Fetch failed after all retries. no way"),
         (UpstreamTimeoutError("slow", phase="first_byte"), 504, "slow"),
         (UpstreamBrokenError("half"), 502, "half"),
         (ShutdownError(), 503, "关闭"),

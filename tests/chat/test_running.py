@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from app.chat.running import RunningTurn, RunningTurns, StopReason, TooManyTurnsError
+from tests.server import run
 
 
 def turn(*ids: str) -> RunningTurn:
@@ -41,7 +42,7 @@ def test_every_turn_with_the_id_is_interrupted_and_no_other() -> None:
         assert logs["c"] == ["begun", "stopped: shutdown", "ended"]
         assert len(turns) == 0
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_turn_that_is_stopped_before_its_first_step_still_ends_in_order() -> None:
@@ -52,7 +53,7 @@ def test_a_turn_that_is_stopped_before_its_first_step_still_ends_in_order() -> N
         await task
         assert log == ["stopped: interrupt", "ended"]
 
-    asyncio.run(main())
+    run(main())
 
 
 @pytest.mark.parametrize("second", list(StopReason))
@@ -70,7 +71,7 @@ def test_a_second_stop_does_not_disturb_the_clean_up_of_the_first(second: StopRe
         await task
         assert log[-1] == "ended"
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_turn_whose_answer_has_ended_is_not_cancelled_any_more() -> None:
@@ -91,7 +92,7 @@ def test_a_turn_whose_answer_has_ended_is_not_cancelled_any_more() -> None:
         assert handle.reason is None
         assert not turns.interrupt("x")
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_only_so_many_turns_are_admitted() -> None:
@@ -105,4 +106,4 @@ def test_only_so_many_turns_are_admitted() -> None:
         await turns.stop_all(0)
         turns.admit()
 
-    asyncio.run(main())
+    run(main())

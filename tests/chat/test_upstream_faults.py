@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from app.chat.running import RunningTurn
+from app.chat.stream_rendering import StreamRenderer
+from app.chat.turn import Turn, TurnRequest
 from app.demo.script import (
     EVENT_STREAM,
     Close,
@@ -30,7 +33,7 @@ from app.demo.script import (
 from app.demo.scripted import ScriptedUpstream
 from app.extend import CallFinished, CallStarted, Outcome, TurnFinished
 from tests.chat.sources import GatedTools
-from tests.server import ECHO, Running, Streamed, call_text, run, running, write_plugin
+from tests.server import ECHO, Running, Streamed, call_text, chat_body, run, running, write_plugin
 
 MODES = pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])
 
@@ -168,6 +171,33 @@ def test_calls_started_before_the_break_are_cancelled_and_nothing_is_fed_back(tm
             (started,) = [event for event in server.events if isinstance(event, CallStarted)]
             assert started.eager
             assert [e.outcome for e in server.events if isinstance(e, CallFinished)] == [Outcome.CANCELLED]
+
+    run(main())
+
+
+def test_calls_are_cancelled_at_once_even_if_the_client_does_not_read_the_error(tmp_path: Path) -> None:
+    async def main() -> None:
+        tools = GatedTools("Slow")
+        data = event_bytes(say(call_text("Slow"), sizes=[200]).chunks()[:-1]).removesuffix(b"data: [DONE]\n\n")
+        reply = Reply((Send(data), Hold(), Close()))
+        async with ScriptedUpstream([reply]) as up, running(tmp_path, up.base_url, sources=[tools]) as server:
+            reading = asyncio.Event()
+
+            async def write(data: bytes) -> None:
+                if b"[ERROR]" in data:
+                    await reading.wait()
+
+            request = TurnRequest(id="t", body=chat_body("x", stream=True), model="m", stream=True)
+            services, handle = server.services, RunningTurn()
+            rules, renderer = services.turn_rules(stream=True), StreamRenderer(write, model="m")
+            turn = Turn(request, rules, services.turn_parts, renderer, handle)
+            task = services.running.start(handle, turn.run(), "t")
+            await tools.begun["Slow"].wait()
+            up.release()
+            await tools.ended["Slow"].wait()
+            assert tools.log == ["Slow cancelled"]
+            reading.set()
+            await task
 
     run(main())
 
