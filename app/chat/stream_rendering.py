@@ -21,8 +21,8 @@ _ID_FINAL = markers.ID_FINAL_STOP.removesuffix("stop-")
 
 
 class StreamRenderer:
-    """Writes server-sent events. ``write`` takes whole events, so that heartbeats can come between any two of them;
-    when it is cancelled it has written nothing.
+    """Writes server-sent events. ``write`` takes whole events, so that heartbeats can come between any two of them, and
+    whether they are the last ones; when it is cancelled it has written nothing.
 
     ``wants_usage``: the client asked for token usage; ``forward_usage``: each round's usage goes out as it comes (D1).
     With ``errors_as_status`` an error before the first event is left in ``status_answer`` for whoever owns the response
@@ -31,7 +31,7 @@ class StreamRenderer:
 
     def __init__(
         self,
-        write: Callable[[bytes], Awaitable[None]],
+        write: Callable[[bytes, bool], Awaitable[None]],
         *,
         model: str,
         wants_usage: bool = False,
@@ -108,7 +108,7 @@ class StreamRenderer:
         await self._send(*out, end=True)
 
     async def _forward(self, events: bytes) -> None:
-        await self._write(events)
+        await self._write(events, False)
         self._begun = True
 
     async def _say(self, text: str) -> None:
@@ -138,6 +138,6 @@ class StreamRenderer:
 
     async def _send(self, *chunks: dict[str, Any], end: bool = False) -> None:
         data = b"".join(sse(dumps(one)) for one in chunks)
-        await self._write(data + DONE if end else data)
+        await self._write(data + DONE if end else data, end)
         self._begun = True
         self._ended = end

@@ -34,6 +34,7 @@ class EventStream:
         self._writing = asyncio.Lock()
         self.started = False
         self._closed = False
+        self._ended = False
         self._arm(heartbeat)
 
     def _arm(self, delay: float) -> None:
@@ -52,10 +53,15 @@ class EventStream:
         else:
             self._arm(self._heartbeat)  # the client does not read: one waiting beat is enough
 
-    async def write(self, data: bytes) -> None:
-        """Send whole events; waits while the client reads slowly. Cancelled, it has sent none of them."""
+    async def write(self, data: bytes, last: bool = False) -> None:
+        """Send whole events; waits while the client reads slowly. Cancelled, it has sent none of them.
+
+        With ``last`` the response ends with them, whatever else is still being done on its behalf.
+        """
         self._last = self._loop.time()
         async with self._writing:  # a beat never comes between the two halves of the response's start
+            if self._ended:
+                return
             if not self.started:
                 fixed = [
                     (b"content-type", b"text/event-stream"),
@@ -69,7 +75,8 @@ class EventStream:
                 ]
                 await self._send({"type": "http.response.start", "status": 200, "headers": fixed + passed})
                 self.started = True  # not before: a write that is cancelled while it waits has sent nothing
-            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+            await self._send({"type": "http.response.body", "body": data, "more_body": not last})
+            self._ended = last
 
     def stop_beating(self) -> None:
         """No beat from now on; must be called in the end."""
@@ -87,4 +94,4 @@ class EventStream:
         if self._beating is not None:
             await asyncio.wait({self._beating})  # not cancelled: it may have sent one half of the response's start
         if self.started:
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self.write(b"", last=True)

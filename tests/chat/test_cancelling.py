@@ -163,7 +163,9 @@ def test_interrupted_while_a_tool_runs_its_whole_process_group_is_gone(
             else:
                 assert response.json()["choices"][0]["message"]["content"] == INTERRUPTED
             await ended(server, TurnFinished)
-            assert (alive(plugin), alive(child)) == (False, False)
+            assert not alive(plugin)
+            while alive(child):  # killed, but no child of ours: nothing tells when the system is done with it
+                await asyncio.sleep(0.002)
             (call,) = [event for event in server.events if isinstance(event, CallFinished)]
             assert (call.outcome, call.muted) == (Outcome.CANCELLED, True)
             assert len(up.requests) == 1
@@ -437,7 +439,7 @@ def test_the_last_words_to_a_client_that_does_not_read_are_not_waited_for_for_ev
         async with ScriptedUpstream([say("text")]) as up, running(tmp_path, up.base_url) as server:
             waiting = asyncio.Event()
 
-            async def write(data: bytes) -> None:
+            async def write(data: bytes, last: bool) -> None:
                 waiting.set()
                 await asyncio.Event().wait()
 
@@ -467,7 +469,7 @@ def test_a_turn_that_is_stopped_in_the_very_step_of_its_start_is_told_so(tmp_pat
         async with ScriptedUpstream([]) as up, running(tmp_path, up.base_url) as server:
             sent: list[bytes] = []
 
-            async def write(data: bytes) -> None:
+            async def write(data: bytes, last: bool) -> None:
                 sent.append(data)
 
             services = server.services

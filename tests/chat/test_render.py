@@ -28,7 +28,7 @@ class Wire:
         self.stuck = False
         self.waiting = asyncio.Event()
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: bytes, last: bool) -> None:
         if self.stuck:
             self.waiting.set()
             await asyncio.Event().wait()

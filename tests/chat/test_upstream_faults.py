@@ -183,7 +183,7 @@ def test_calls_are_cancelled_at_once_even_if_the_client_does_not_read_the_error(
         async with ScriptedUpstream([reply]) as up, running(tmp_path, up.base_url, sources=[tools]) as server:
             reading = asyncio.Event()
 
-            async def write(data: bytes) -> None:
+            async def write(data: bytes, last: bool) -> None:
                 if b"[ERROR]" in data:
                     await reading.wait()
 

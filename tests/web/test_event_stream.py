@@ -139,3 +139,22 @@ def test_a_write_that_is_cancelled_has_sent_nothing_and_the_next_one_is_whole(st
         assert client.body == (b"firstnext" if started else b"next")
 
     run(main)
+
+
+def test_after_the_last_events_neither_a_beat_nor_anything_else_is_sent() -> None:
+    async def main() -> None:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        stream = EventStream(send, 0.001, hold=False)
+        await stream.write(b"data: 1\n\n")
+        await stream.write(b"data: [DONE]\n\n", last=True)
+        await stream.write(b"late")
+        await stream.end()
+        bodies = [message for message in sent if message["type"] == "http.response.body"]
+        assert bodies[-1] == {"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False}
+        assert [message["more_body"] for message in bodies].count(False) == 1
+
+    asyncio.run(main())
