@@ -18,7 +18,7 @@ test: ## run the test suite
 	@sh scripts/environment.sh test
 	$(PYTHON) -m pytest -m "not external" $(ARGS)
 
-test-external: $(EXTERNAL)/node_modules/.installed ## run the tests that need programs from outside (Node.js)
+test-external: $(EXTERNAL)/node_modules/.installed ## run the tests that need programs from outside (Node.js, curl)
 	@sh scripts/environment.sh test
 	$(PYTHON) -m pytest -m external $(ARGS)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import json
 import logging
 import os
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Coroutine, Sequence
@@ -19,8 +21,9 @@ from app import __version__
 from app.config.keys import ServerKey, check_bind, is_loopback, server_key
 from app.config.snapshot import Config, load
 from app.demo.upstream import create_demo
-from app.errors import ConfigError, VcpError
-from app.extend import CallContext, Door, ToolCall
+from app.errors import ConfigError, NotFoundError, VcpError
+from app.extend import CallContext, Door, ErrorKind, ToolCall, UpstreamTarget
+from app.observe.lines import LineFormatter
 from app.protocol.timestamps import iso_millis
 from app.services import Services, make_home
 from app.tools.rendering import pretty_json, result_object
@@ -39,13 +42,16 @@ EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the ``vcp`` command; exits with 0, 1 (the work failed) or 2 (it could not be begun)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks Chinese letters must not end the program
+            stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     try:
         code = options.run(options)
     except VcpError as error:
         print(f"vcp: {error.message}", file=sys.stderr)
         code = EXIT_USAGE
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         code = EXIT_FAILED
     sys.exit(code)
 
@@ -94,17 +100,15 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
         return runner.run(work)
 
 
-def _configured(options: argparse.Namespace) -> Config:
+def _configured(options: argparse.Namespace, level: int = logging.INFO) -> Config:
     home: Path = options.home
     if not home.is_dir():
         raise ConfigError(f"--home {home} is not a folder")
     given = {"HOST": getattr(options, "host", None), "PORT": getattr(options, "port", None)}
     config = load(home.absolute(), os.environ, {key: str(value) for key, value in given.items() if value is not None})
-    logging.basicConfig(
-        level=logging.DEBUG if config.settings.debug_mode else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.DEBUG if config.settings.debug_mode else level, handlers=[handler])
     for name in ("httpx", "httpcore", "asyncio", "uvicorn"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for problem in config.problems:
@@ -140,13 +144,16 @@ async def _serving(config: Config, key: ServerKey) -> int:
 def _announce(config: Config, key: ServerKey, address: str) -> None:
     """Tell a person at the terminal how to use the server; a key only where D42 allows it."""
     lines = ["", f"  base URL / 接口地址   {address}/v1"]
-    shown = key.generated and is_loopback(config.settings.host)
-    if shown:
+    assignment = None
+    if key.path is None:
+        lines.append("  key / 密钥            the Key that you configured / 你配置的 Key")
+        assignment, bearer = "  KEY='…'", '"Authorization: Bearer $KEY"'
+    elif is_loopback(config.settings.host):
         lines.append(f"  key / 密钥            {key.value}")
-    elif key.generated:
-        lines.append(f"  key / 密钥            generated, in / 已生成，保存于 {key.path}")
+        bearer = shlex.quote(f"Authorization: Bearer {key.value}")
     else:
-        lines.append("  key / 密钥            Key of config.env / 见 config.env 中的 Key")
+        lines.append(f"  key / 密钥            generated, kept in / 已生成，保存于 {key.path}")
+        bearer = f'"Authorization: Bearer $(cat {shlex.quote(str(key.path))})"'
     if not config.settings.api_url:
         lines += [
             "",
@@ -155,13 +162,12 @@ def _announce(config: Config, key: ServerKey, address: str) -> None:
             "  未配置 API_URL：当前由内置演示模型按固定规则作答。",
             "  要使用真实模型，请把 config.env.example 复制为 config.env，并填写 API_URL 和 API_Key。",
         ]
-    body = json.dumps({"model": "demo", "messages": [{"role": "user", "content": "What is 12*7?"}]})
-    bearer = key.value if shown else "$KEY"
-    quoted = shlex.quote(f"Authorization: Bearer {bearer}") if shown else '"Authorization: Bearer $KEY"'
+    body = json.dumps({"model": "vcp-demo", "messages": [{"role": "user", "content": "What is 12*7?"}]})
     lines += [
         "",
         "  Try it / 试一试:",
-        f"  curl {address}/v1/chat/completions -H {quoted} -H 'Content-Type: application/json' -d {shlex.quote(body)}",
+        *([assignment] if assignment else []),
+        f"  curl {address}/v1/chat/completions -H {bearer} -H 'Content-Type: application/json' -d {shlex.quote(body)}",
         "",
     ]
     print("\n".join(lines), flush=True)
@@ -180,6 +186,13 @@ def _demo(options: argparse.Namespace) -> int:
     return _run(work())
 
 
+class _NoModel:
+    """The upstream of a command that runs tools only; it needs no API_URL."""
+
+    def resolve(self, model: str) -> UpstreamTarget:
+        raise ConfigError("this command asks no model")
+
+
 def _tool(options: argparse.Namespace) -> int:
     arguments: dict[str, str] = {}
     for field in options.fields:
@@ -187,10 +200,14 @@ def _tool(options: argparse.Namespace) -> int:
         if not equals or not name:
             raise ConfigError(f"'{field}' is not key=value")
         arguments[name] = value
-    config = _configured(options)
+    config = _configured(options, logging.WARNING)  # who calls one tool wants its result and nothing else
+    key = server_key(config)
 
     async def work() -> int:
-        services = Services(config, "")
+        if (task := asyncio.current_task()) is not None and sys.platform != "win32":
+            # Cancelled like by Ctrl-C, so that the tool's process ends too.
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        services = Services(config, key.value, resolver=_NoModel())
         password = arguments.pop("tool_password", None) if config.settings.vcp_tool_code else None
         call = ToolCall(
             id=services.new_id("call"),
@@ -202,6 +219,8 @@ def _tool(options: argparse.Namespace) -> int:
         )
         async with services.running_parts():
             result = await services.router.call(call, CallContext(turn_id=call.id, door=Door.COMMAND_LINE))
+        if result.error_kind is ErrorKind.UNKNOWN_TOOL:
+            raise NotFoundError(f"{result.message}; there are: {', '.join(sorted(services.router.specs())) or 'none'}")
         print(pretty_json(result_object(call, result, iso_millis(time.time(), config.zone))))
         return EXIT_OK if result.ok else EXIT_FAILED
 

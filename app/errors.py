@@ -46,6 +46,20 @@ class NotFoundError(VcpError):
     code = "not_found"
 
 
+class BodyTimeoutError(VcpError):
+    """The rest of a request body did not come."""
+
+    status = 408
+    code = "body_timeout"
+
+
+class UnsupportedMediaError(VcpError):
+    """The request body is compressed or written in a charset that is not read here."""
+
+    status = 415
+    code = "unsupported_media_type"
+
+
 class BodyTooLargeError(VcpError):
     """The request body is over the limit of its route."""
 

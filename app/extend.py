@@ -449,15 +449,38 @@ class CallOutcome:
     finished_at: float
 
 
-class CallFormat(Protocol):
-    """How a model asks for tools: marked text first, native function calls later. One object serves one round."""
+@dataclass(frozen=True, slots=True)
+class FoundCall:
+    """A call that a reply asks for; with a ``skipped_why`` it is reported and must not be run."""
 
-    def feed(self, delta: str) -> Sequence[ToolCall]:
-        """Take the next piece of the reply; return the calls that are now complete."""
+    call: ToolCall
+    skipped_why: str = ""
+
+
+class CallFormat(Protocol):
+    """How a model is offered tools and asks for them: marked text first, native function calls later.
+
+    One object serves one round.
+    """
+
+    def offer(self, body: Body) -> Body:
+        """The body that goes upstream, with the tools in it where the format puts them there."""
         ...
 
-    def finish(self) -> Sequence[ToolCall]:
-        """The reply ended; return calls that only now are complete."""
+    def feed(self, delta: Mapping[str, Json]) -> Sequence[FoundCall]:
+        """Take the next piece of choice 0 (a delta, or a whole message); the calls that are complete with it."""
+        ...
+
+    def finish(self) -> Sequence[FoundCall]:
+        """The reply ended; calls that are complete only now."""
+        ...
+
+    def hidden(self) -> Sequence[tuple[int, int]]:
+        """Ranges (start, end) of the reply's text that are no word of the reply itself: thoughts, calls."""
+        ...
+
+    def append(self, body: Body, reply: str, outcomes: Sequence[CallOutcome]) -> Body:
+        """The body of the next round: with the reply and what came of its calls, in call order."""
         ...
 
 

@@ -13,10 +13,21 @@ from pathlib import Path
 from app.chat.background import BackgroundTasks
 from app.chat.prepare import Preparation
 from app.chat.running import RunningTurns
+from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config import dotenv
 from app.config.snapshot import Config
-from app.extend import Guard, PlaceholderSource, Preprocessor, ToolSource, ToolSpec, UpstreamResolver
+from app.errors import ConfigError
+from app.extend import (
+    CallFormat,
+    Guard,
+    Lifecycle,
+    PlaceholderSource,
+    Preprocessor,
+    ToolSource,
+    ToolSpec,
+    UpstreamResolver,
+)
 from app.observe.bus import EventBus
 from app.observe.call_log import log_event
 from app.plugins.discovery import discover
@@ -52,13 +63,23 @@ def program_plugins() -> Path:
 
 
 def make_home(home: Path) -> None:
-    """Make the folders of an installation that are missing."""
-    for name in HOME_FOLDERS:
-        (home / name).mkdir(parents=True, exist_ok=True)
+    """Make the folders of an installation that are missing; ConfigError when one of them cannot be made."""
+    for folder in (home / name for name in HOME_FOLDERS):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"{folder} is no folder and cannot be made ({error.strerror or error}); make it, or choose another "
+                "home with --home. 无法创建该目录，请手动创建，或用 --home 指定其他目录。"
+            ) from error
 
 
 class Services:
-    """All parts of one server. ``sources``, ``placeholders`` and ``preprocessors`` are what further parts bring."""
+    """All parts of one server.
+
+    ``sources``, ``placeholders`` and ``preprocessors`` are what further parts bring, ``lifecycles`` those of them that
+    start and stop with the server.
+    """
 
     def __init__(
         self,
@@ -69,10 +90,12 @@ class Services:
         sources: Sequence[ToolSource] = (),
         placeholders: Sequence[PlaceholderSource] = (),
         preprocessors: Sequence[Preprocessor] = (),
+        lifecycles: Sequence[Lifecycle] = (),
     ) -> None:
         settings = config.settings
         self.config = config
         self.key = key
+        self._lifecycles = tuple(lifecycles)
         self.ready = False
         self.events = EventBus()
         self.events.listen(log_event)
@@ -107,7 +130,8 @@ class Services:
             background=self.background,
             clock=time.time,
             zone=config.zone,
-            new_id=lambda: self.new_id("call"),
+            new_id=self._new_call_id,
+            call_format=self._call_format,
         )
 
     def _stdio_plugins(self, auth_code: AuthCode) -> StdioPlugins:
@@ -165,6 +189,12 @@ class Services:
         """A name for a turn or a call, unique over restarts."""
         return f"{kind}-{self._run_id}-{next(self._ids)}"
 
+    def _new_call_id(self) -> str:
+        return self.new_id("call")
+
+    def _call_format(self, rules: TurnRules) -> CallFormat:
+        return TextCallFormat(self._new_call_id, self.config.zone, rules.results, password_wanted=rules.password_wanted)
+
     def _spec(self, name: str) -> ToolSpec | None:
         found = self.router.find(name)
         return found[1] if found else None
@@ -177,7 +207,6 @@ class Services:
             max_calls=settings.max_tool_calls_per_round,
             eager=settings.eager_tools,
             password_wanted=settings.vcp_tool_code,
-            forward_round_usage=settings.forward_round_usage,
             keep_tools_on_disconnect=not settings.cancel_tools_on_disconnect,
             results=ResultFormat(settings.compat_profile, settings.tool_result_max_chars),
         )
@@ -191,6 +220,9 @@ class Services:
             await self.upstream.start()
             stack.push_async_callback(self.plugins.stop)
             await self.plugins.start()
+            for part in self._lifecycles:
+                stack.push_async_callback(part.stop)
+                await part.start()
             stack.push_async_callback(self.background.stop, grace)
             # The web server has already waited for its requests; what is left now is cancelled at once.
             stack.push_async_callback(self.running.stop_all, 0)

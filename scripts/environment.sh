@@ -77,7 +77,7 @@ case ${1-} in
 esac
 lock=requirements/$wanted.lock
 stamp=$venv/.installed
-sum=$(cat pyproject.toml requirements/run.lock requirements/test.lock | cksum)
+sum=$(cat pyproject.toml requirements/run.lock requirements/test.lock scripts/environment.sh | cksum)
 
 # What tests need includes what the server needs.
 fitting="test $sum"
@@ -100,5 +100,12 @@ else
     say "Installing $lock with pip; the first time takes a minute or two ..."
     install_with_pip
 fi
+
+# Python reads this file in the encoding of the locale: a path with letters beyond ASCII would keep it from starting under
+# LC_ALL=C. Relative to site-packages it has none.
+for link in "$venv"/lib/python3.*/site-packages/_vcp_server.pth; do
+    [ ! -f "$link" ] || printf '%s\n' ../../../.. >"$link"
+done
+
 printf '%s\n' "$wanted $sum" >"$stamp.new"
 mv "$stamp.new" "$stamp"

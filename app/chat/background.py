@@ -12,6 +12,9 @@ log = logging.getLogger(__name__)
 BACKGROUND_LIMIT = 1000
 """Most tasks at a time; what comes beyond is refused and logged."""
 
+CLEAN_UP_SECONDS = 15.0
+"""How long the stop of the server waits for tasks that were cancelled."""
+
 
 class BackgroundTasks:
     """Owns tasks until they end; nothing is lost to the garbage collector and nothing outlives the server."""
@@ -47,11 +50,14 @@ class BackgroundTasks:
             log.error("background task %s failed", task.get_name(), exc_info=task.exception())
 
     async def stop(self, grace: float) -> None:
-        """Give the tasks ``grace`` seconds to end, then cancel them and wait."""
+        """Give the tasks ``grace`` seconds to end, then cancel them and wait for their clean-up, within bounds too."""
         tasks = tuple(self._tasks)
         if not tasks:
             return
         _, late = await asyncio.wait(tasks, timeout=grace)
         for task in late:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if late:
+            _, left = await asyncio.wait(late, timeout=CLEAN_UP_SECONDS)
+            for task in left:
+                log.error("background task %s does not end although it was cancelled", task.get_name())

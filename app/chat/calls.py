@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.chat.background import BackgroundTasks
 from app.extend import (
     CallContext,
+    CallFormat,
     CallFound,
     CallOutcome,
     CallTool,
     Clock,
     ErrorKind,
     EventSink,
+    FoundCall,
+    Json,
     ToolCall,
     ToolResult,
     ToolSpec,
 )
-from app.protocol.tool_blocks import BlockScanner, ToolBlock
-from app.tools.text_calls import call_from_block
+
+log = logging.getLogger(__name__)
+
+SETTLE_SECONDS = 15.0
+"""How long the end of a turn waits for cancelled calls; a process has two seconds to end (D27) before it is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +38,10 @@ class CallRules:
     run: bool = True
     eager: bool = True
     limit: int = 256
-    password_wanted: bool = False
 
 
 class RoundCalls:
-    """Scans the text of one round for calls and runs them.
+    """Runs the calls that a format finds in one round's reply.
 
     A call starts when its block closes, if that is allowed, else with ``start_all`` when the round has ended. Results
     never raise: each call ends in an outcome. ``rules.run`` is false in a round whose calls would not be run (D24).
@@ -48,7 +55,7 @@ class RoundCalls:
         background: BackgroundTasks,
         context: CallContext,
         rules: CallRules,
-        new_id: Callable[[], str],
+        call_format: CallFormat,
         clock: Clock,
     ) -> None:
         self._call_tool = call_tool
@@ -57,15 +64,14 @@ class RoundCalls:
         self._background = background
         self._context = context
         self._rules = rules
-        self._new_id = new_id
+        self._format = call_format
         self._clock = clock
-        self._scanner = BlockScanner()
         self._calls: list[ToolCall] = []
         self._waiting: list[ToolCall] = []
         self._archery_count = 0
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[ToolResult]] = set()
         self._outcomes: dict[str, CallOutcome] = {}
-        self._finished: list[CallOutcome] = []
+        self._finished: deque[CallOutcome] = deque()
         self._progress = asyncio.Event()
         self.skipped = 0
 
@@ -79,39 +85,35 @@ class RoundCalls:
         """Calls whose results go back to the model, in the order they were written."""
         return self._calls
 
-    def feed(self, text: str) -> None:
-        """Scan the next piece of the reply."""
-        for block in self._scanner.feed(text):
-            self._take(block)
+    def feed(self, delta: Mapping[str, Json]) -> None:
+        """Take the next piece of the reply's first choice."""
+        for found in self._format.feed(delta):
+            self._take(found)
 
     def finish(self) -> None:
         """The reply has ended."""
-        for block in self._scanner.finish():
-            self._take(block)
+        for found in self._format.finish():
+            self._take(found)
 
-    def _take(self, block: ToolBlock) -> None:
-        call = call_from_block(block, self._new_id(), password_wanted=self._rules.password_wanted)
-        why = block.skipped_why or ("" if self._rules.run else "round limit")
+    def _take(self, found: FoundCall) -> None:
+        call = found.call
+        over = self._rules.run and self.found >= self._rules.limit
+        why = found.skipped_why or ("call limit" if over else "" if self._rules.run else "round limit")
         self._events.publish(CallFound(self._context.turn_id, call.id, call.tool, why))
-        if block.skipped_why:
+        if found.skipped_why:
             return
         if not self._rules.run:
             self.skipped += 1
             return
-        over = self.found >= self._rules.limit
+        if over and call.archery:
+            return
         if call.archery:
-            if over:
-                return
             self._archery_count += 1
         else:
             self._calls.append(call)
-            if over:
-                message = (
-                    f"错误：本轮工具调用超过上限 {self._rules.limit} 个，此调用未执行。"
-                    f" / not run: one reply may call at most {self._rules.limit} tools (MaxToolCallsPerRound)"
-                )
-                self._ended(call, ToolResult(error_kind=ErrorKind.LIMIT, message=message))
-                return
+        if over:
+            self._ended(call, ToolResult(error_kind=ErrorKind.LIMIT, message=_over_limit(self._rules.limit)))
+            return
         spec = self._find_spec(call.tool)
         if self._rules.eager and (spec is None or spec.eager):
             self._start(call, eager=True)
@@ -127,12 +129,24 @@ class RoundCalls:
     def _start(self, call: ToolCall, *, eager: bool) -> None:
         context = replace(self._context, eager=eager)
         if call.archery:
-            self._background.start(self._run(call, context), f"archery {call.tool}")
+            self._background.start(self._shoot(call, context), f"archery {call.tool}")
             return
-        self._tasks[call.id] = asyncio.create_task(self._run(call, context), name=f"call {call.tool}")
+        task = asyncio.create_task(self._call_tool(call, context), name=f"call {call.tool}")
+        self._tasks.add(task)
+        task.add_done_callback(lambda task: self._task_ended(call, task))
 
-    async def _run(self, call: ToolCall, context: CallContext) -> None:
-        result = await self._call_tool(call, context)
+    async def _shoot(self, call: ToolCall, context: CallContext) -> None:
+        self._ended(call, await self._call_tool(call, context))
+
+    def _task_ended(self, call: ToolCall, task: asyncio.Task[ToolResult]) -> None:
+        """However a task ended, the call has an outcome: the turn waits for it."""
+        if task.cancelled():
+            result = ToolResult(error_kind=ErrorKind.CANCELLED, message="the call was cancelled")
+        elif (error := task.exception()) is not None:
+            log.error("call %s of %s failed", call.id, call.tool, exc_info=error)
+            result = ToolResult(error_kind=ErrorKind.EXECUTION, message=f"{type(error).__name__}: {error}")
+        else:
+            result = task.result()
         self._ended(call, result)
 
     def _ended(self, call: ToolCall, result: ToolResult) -> None:
@@ -149,7 +163,7 @@ class RoundCalls:
         """
         while True:
             if self._finished:
-                return self._finished.pop(0)
+                return self._finished.popleft()
             if len(self._outcomes) >= len(self._calls):
                 return None
             self._progress.clear()
@@ -162,17 +176,30 @@ class RoundCalls:
     def cancel(self) -> None:
         """Ask running normal calls to stop; archery calls go on (D27)."""
         self._waiting.clear()
-        for task in self._tasks.values():
+        for task in self._tasks:
             task.cancel()
 
     async def settled(self) -> None:
-        """Wait until every normal call has ended, cancelled ones with their processes."""
+        """Wait until every normal call has ended, cancelled ones with their processes.
+
+        A tool that does not let itself be cancelled is waited for ``SETTLE_SECONDS`` and then left behind.
+        """
         if self._tasks:
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            _, late = await asyncio.wait(self._tasks, timeout=SETTLE_SECONDS)
+            for task in late:
+                log.error("%s does not end although it was cancelled", task.get_name())
+                self._background.adopt(task)
 
     def release(self) -> None:
         """Let running calls go on without the turn (``CancelToolsOnDisconnect=false``)."""
-        for task in self._tasks.values():
+        for task in self._tasks:
             if not task.done():
                 self._background.adopt(task)
         self._tasks.clear()
+
+
+def _over_limit(limit: int) -> str:
+    return (
+        f"错误：本轮工具调用超过上限 {limit} 个，此调用未执行。"
+        f" / not run: one reply may call at most {limit} tools (MaxToolCallsPerRound)"
+    )

@@ -22,5 +22,5 @@ async def write_diary(
     value = result.structured
     said = value.get("message") if isinstance(value, dict) else None
     message = said if isinstance(said, str) else result.message
-    path = message.partition(_SAVED_TO)[2].splitlines()[0] if _SAVED_TO in message else ""
+    path = message.partition(_SAVED_TO)[2].partition("\n")[0]
     events.publish(DiaryWritten(context.turn_id, block.maid, block.date, path, message))

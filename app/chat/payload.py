@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import orjson
+
+from app.errors import BadRequestError
 
 
 def loads(data: bytes | str) -> Any:
@@ -21,16 +24,49 @@ def loads(data: bytes | str) -> Any:
 
 
 def dumps(value: Any) -> bytes:
-    """Write compact UTF-8 JSON; lone surrogates and integers of any size are written as escapes and digits."""
+    """Write compact UTF-8 JSON; lone surrogates and integers of any size are written as escapes and digits.
+
+    Raises BadRequestError for JSON that is nested deeper than it can be written: reading goes a little deeper.
+    """
     try:
         return orjson.dumps(value)
     except TypeError:
+        pass
+    try:
         return json.dumps(value, separators=(",", ":")).encode("ascii")
+    except RecursionError as error:
+        raise BadRequestError("the JSON is nested too deeply") from error
 
 
-def joined_text(pieces: list[str]) -> str:
-    """The pieces as one text, with surrogate pairs that were cut between pieces put together again."""
-    text = "".join(pieces)
-    if text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text):
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def whole(text: str) -> str:
+    """``text`` with the halves of characters that were cut put together again; a half alone becomes U+FFFD."""
+    if text.isascii() or _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+class PieceJoiner:
+    """Makes whole text of pieces that may be cut within a character: a half waits for the piece with the rest."""
+
+    __slots__ = ("_half",)
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def feed(self, piece: str) -> str:
+        """The piece as far as it is whole, with the half that waited in front of it."""
+        if self._half:
+            piece = self._half + piece
+            self._half = ""
+        if piece and "\ud800" <= piece[-1] <= "\udbff":
+            self._half = piece[-1]
+            piece = piece[:-1]
+        return whole(piece)
+
+    def finish(self) -> str:
+        """What is left when no piece comes any more."""
+        rest, self._half = self._half, ""
+        return whole(rest)

@@ -6,10 +6,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from app.chat.payload import dumps, joined_text, loads
-from app.chat.skeleton import ChunkSkeleton
+from app.chat.payload import PieceJoiner, dumps, loads
 from app.errors import UpstreamBrokenError
-from app.protocol.chat import DONE_DATA, sse
+from app.protocol.chat import DONE_DATA, sse, text_of
 from app.protocol.sse import SseEvent
 
 log = logging.getLogger(__name__)
@@ -21,24 +20,22 @@ MAX_DROPPED_LOGGED = 5
 
 
 class AnswerState:
-    """What is remembered over all rounds of a streamed answer: roles sent, identity of the first chunk, headers."""
+    """What is remembered over all rounds of a streamed answer: roles sent, the upstream's model and time."""
 
-    __slots__ = ("created", "headers", "id", "model", "roles_sent")
+    __slots__ = ("created", "model", "roles_sent")
 
     def __init__(self) -> None:
         self.roles_sent: set[int] = set()
-        self.id: str | None = None
         self.created: int | None = None
         self.model: str | None = None
-        self.headers: dict[str, str] = {}
 
 
 class RoundReader:
     """Takes the events of one round in order.
 
     ``take`` returns the bytes that go to the client at once: the event as it came, unless something in it belongs to
-    the end of the answer (finish reasons, usage) or was said before (the role). ``new_text`` collects content of
-    choice 0 for the scanner until the turn takes it.
+    the end of the answer (finish reasons, usage) or was said before (the role). ``take_text`` gives new content of
+    choice 0 for the scanner.
     """
 
     def __init__(
@@ -47,11 +44,11 @@ class RoundReader:
         self._answer = answer
         self._first_token = first_token
         self._forward_usage = forward_usage
+        self._joiner = PieceJoiner()
         self._pieces: list[str] = []
         self._chars = 0
         self._dropped = 0
-        self._skeleton = ChunkSkeleton()
-        self.new_text: list[str] = []
+        self._new_text: list[str] = []
         self.finish_reasons: dict[int, str] = {}
         self.usage: Mapping[str, Any] | None = None
         self.native_calls = False
@@ -60,19 +57,26 @@ class RoundReader:
     @property
     def text(self) -> str:
         """All content of choice 0 so far."""
-        return joined_text(self._pieces)
+        return "".join(self._pieces)
 
     @property
     def finish_reason(self) -> str | None:
         """The finish reason of choice 0, or None while there is none."""
         return self.finish_reasons.get(0)
 
+    def finish(self) -> None:
+        """The stream ended."""
+        self._add_text(self._joiner.finish())
+
+    def take_text(self) -> str:
+        """The content of choice 0 that came since the last time."""
+        text = "".join(self._new_text)
+        self._new_text.clear()
+        return text
+
     def take(self, event: SseEvent) -> bytes | None:
         """Read one event; the bytes to forward, or None."""
         data = event.data
-        if content := self._skeleton.content_of(data):
-            self._add_text(content)
-            return event.raw
         if data.strip() == DONE_DATA:
             self.done = True
             return None
@@ -84,10 +88,14 @@ class RoundReader:
         if not isinstance(chunk, dict):
             self._drop(data)
             return None
+        if error := chunk.get("error"):  # some providers send choices with it
+            said = error.get("message") if isinstance(error, dict) else None
+            raise UpstreamBrokenError(f"the upstream reported an error in its stream: {said or error}")
         choices = chunk.get("choices")
         if not isinstance(choices, list):
-            return self._without_choices(chunk, event)
-        if self._answer.id is None:
+            # A kind of event that we do not know is passed on; one that has nothing but usage is ours to tell.
+            return None if self._read_usage(chunk) else event.raw
+        if self._answer.created is None or self._answer.model is None:
             self._identify(chunk)
         changed = self._read_usage(chunk)
         kept = []
@@ -101,29 +109,10 @@ class RoundReader:
                 kept.append(choice)
         if not kept:
             return event.raw if not choices and not changed else None
-        if changed:
-            chunk["choices"] = kept
-            return sse(dumps(chunk))
-        self._learn(data, chunk, kept)
-        return event.raw
-
-    def _learn(self, data: bytes, chunk: dict[str, Any], choices: list[dict[str, Any]]) -> None:
-        """Remember the form of a chunk whose like is passed on unchanged and adds its content: no role, choice 0."""
-        delta = choices[0].get("delta")
-        if len(choices) > 1 or choices[0].get("index", 0) != 0 or not isinstance(delta, dict) or "role" in delta:
-            return
-        content = delta.get("content")
-        if isinstance(content, str) and content:
-            self._skeleton.learn(data, chunk, content)
-
-    def _without_choices(self, chunk: dict[str, Any], event: SseEvent) -> bytes | None:
-        error = chunk.get("error")
-        if error:
-            message = error.get("message") if isinstance(error, dict) else None
-            raise UpstreamBrokenError(f"the upstream reported an error in its stream: {message or error}")
-        if self._read_usage(chunk):
-            return None
-        return event.raw  # a kind of event that we do not know is passed on (rule 7 of the pitfalls)
+        if not changed:
+            return event.raw
+        chunk["choices"] = kept
+        return sse(dumps(chunk))
 
     def _drop(self, data: bytes) -> None:
         self._dropped += 1
@@ -131,11 +120,13 @@ class RoundReader:
             log.warning("dropped an event of the upstream that is not a JSON object: %r", data[:200])
 
     def _identify(self, chunk: dict[str, Any]) -> None:
+        # The first chunk need not know: Azure begins with one that has neither.
         answer = self._answer
-        identifier, created, model = chunk.get("id"), chunk.get("created"), chunk.get("model")
-        answer.id = identifier if isinstance(identifier, str) else ""
-        answer.created = created if isinstance(created, int) else None
-        answer.model = model if isinstance(model, str) else None
+        created, model = chunk.get("created"), chunk.get("model")
+        if answer.created is None and isinstance(created, int) and created > 0:
+            answer.created = created
+        if answer.model is None and isinstance(model, str) and model:
+            answer.model = model
 
     def _read_usage(self, chunk: dict[str, Any]) -> bool:
         """Remember the usage of the round; True when it was taken out of the chunk."""
@@ -155,21 +146,22 @@ class RoundReader:
         altered = False
         finish = choice.get("finish_reason")
         if finish is not None:
-            self.finish_reasons[index] = str(finish)
+            if finish:  # some providers write an empty one into every chunk
+                self.finish_reasons[index] = str(finish)
             choice["finish_reason"] = None
             altered = True
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             return finish is None, altered
-        if delta.get("tool_calls") and index == 0:
-            self.native_calls = True
-        content = delta.get("content")
-        if index == 0 and isinstance(content, str) and content:
-            self._add_text(content)
+        if index == 0:
+            if delta.get("tool_calls") or delta.get("function_call"):
+                self.native_calls = True
+            if content := text_of(delta.get("content")):
+                self._add_text(self._joiner.feed(content))
         if index not in self._answer.roles_sent:
             self._answer.roles_sent.add(index)
-            if "role" not in delta:
-                choice["delta"] = {"role": "assistant", **delta}
+            if not delta.get("role"):
+                choice["delta"] = {**delta, "role": "assistant"}
                 altered = True
             return True, altered
         if "role" in delta:
@@ -180,10 +172,12 @@ class RoundReader:
         return any(value not in (None, "", [], {}) for value in delta.values()), True
 
     def _add_text(self, content: str) -> None:
+        if not content:
+            return
         self._chars += len(content)
         if self._chars > MAX_REPLY_CHARS:
             raise UpstreamBrokenError(f"the upstream's reply is longer than {MAX_REPLY_CHARS} characters")
         if not self._pieces:
             self._first_token()
         self._pieces.append(content)
-        self.new_text.append(content)
+        self._new_text.append(content)

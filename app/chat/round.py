@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from app.chat.calls import RoundCalls
-from app.chat.payload import dumps, loads
-from app.chat.reading import MAX_REPLY_CHARS, AnswerState, RoundReader
-from app.chat.render import Renderer
-from app.errors import UpstreamBrokenError, UpstreamStatusError
-from app.protocol.chat import CompletionJoiner, completion_to_chunks, sse, text_of
+from app.chat.payload import dumps, loads, whole
+from app.chat.reading import MAX_REPLY_CHARS, RoundReader
+from app.errors import UpstreamBrokenError, UpstreamError, UpstreamStatusError
+from app.protocol.chat import DONE_DATA, CompletionJoiner, completion_to_chunks, sse, text_of
 from app.protocol.sse import SseEvent, SseReader
 from app.upstream.reply import Reply
+
+log = logging.getLogger(__name__)
+
+READ_OUT_SECONDS = 0.05
+"""How long the end of an answer is waited for after its end mark; a new connection costs more."""
 
 MAX_PLAIN_BYTES = 256 * 1024 * 1024
 """Largest plain answer that is read."""
@@ -29,88 +35,118 @@ class RoundAnswer:
     native_calls: bool
 
 
+_PASSED_HEADERS = ("x-request-id", "x-ratelimit-", "openai-processing-ms", "retry-after")
+
+
+def passed_headers(reply: Reply) -> dict[str, str]:
+    """The upstream's headers that mean something to a client: request ids and rate limits."""
+    return {name: value for name, value in reply.end_to_end_headers() if name.lower().startswith(_PASSED_HEADERS)}
+
+
 async def read_stream(
-    reply: Reply,
-    calls: RoundCalls,
-    renderer: Renderer,
-    answer: AnswerState,
-    first_token: Callable[[], None],
-    *,
-    forward_usage: bool,
+    reply: Reply, calls: RoundCalls, reader: RoundReader, forward: Callable[[bytes], Awaitable[None]]
 ) -> RoundAnswer:
     """Pass a streamed answer on as it comes; a plain answer to a stream request is made into chunks (B23)."""
-    reader = RoundReader(answer, first_token, forward_usage=forward_usage)
     if reply.is_event_stream:
         source = SseReader()
         while not reader.done:
             block = await reply.read_some()
-            await _pass_on(source.feed(block) if block else source.finish(), reader, calls, renderer)
+            await _pass_on(source.feed(block) if block else source.finish(), reader, calls, forward)
             if not block:
                 break
+        if reader.done:
+            await _read_out(reply)
     else:
-        completion = _parsed(await reply.read_all(MAX_PLAIN_BYTES))
+        data = await reply.read_all(MAX_PLAIN_BYTES)
+        completion = _parsed(data)
+        _raise_error_in(completion, reply, data)
         if completion is None or not isinstance(completion.get("choices"), list):
             raise UpstreamBrokenError("the upstream answered neither with an event stream nor with a completion")
         chunks = (dumps(chunk) for chunk in completion_to_chunks(completion))
-        events = [SseEvent(data, sse(data), "") for data in chunks]
-        await _pass_on(events, reader, calls, renderer)
+        await _pass_on([SseEvent(data, sse(data), "") for data in chunks], reader, calls, forward)
+    reader.finish()
+    calls.feed({"content": reader.take_text()})
     calls.finish()
     return RoundAnswer(reader.text, reader.finish_reasons, reader.usage, reader.native_calls)
 
 
-async def _pass_on(events: list[SseEvent], reader: RoundReader, calls: RoundCalls, renderer: Renderer) -> None:
+async def _read_out(reply: Reply) -> None:
+    """Read what follows the end mark, mostly nothing: only an answer read to its end leaves its connection in use."""
+    try:
+        async with asyncio.timeout(READ_OUT_SECONDS):
+            while await reply.read_some():
+                continue
+    except (TimeoutError, UpstreamError) as error:
+        log.debug("an upstream did not end its answer after its end mark: %s", error)
+
+
+async def _pass_on(
+    events: list[SseEvent], reader: RoundReader, calls: RoundCalls, forward: Callable[[bytes], Awaitable[None]]
+) -> None:
     out = []
     try:
         for event in events:
-            forward = reader.take(event)
-            if forward is not None:
-                out.append(forward)
+            passed = reader.take(event)
+            if passed is not None:
+                out.append(passed)
             if reader.done:
                 break
-    finally:
-        if reader.new_text:
-            calls.feed("".join(reader.new_text))
-            reader.new_text.clear()
+    finally:  # what came before a fault belongs to the client
+        if text := reader.take_text():
+            calls.feed({"content": text})
         if out:
-            await renderer.forward(b"".join(out))
+            await forward(b"".join(out))
 
 
 async def read_plain(
-    reply: Reply, calls: RoundCalls, renderer: Renderer, first_token: Callable[[], None]
-) -> RoundAnswer:
-    """Read a plain answer; an event stream that came in its place is joined to one (P25)."""
+    reply: Reply, calls: RoundCalls, first_token: Callable[[], None]
+) -> tuple[RoundAnswer, dict[str, Any] | None]:
+    """Read a plain answer; an event stream that came in its place is joined to one (P25).
+
+    The completion is None when the answer is no JSON object; then all of it is text.
+    """
+    completion: dict[str, Any] | None
     if reply.is_event_stream:
-        completion: dict[str, Any] | None = await _joined(reply)
+        completion = await _joined(reply)
         text = _content(completion)
     else:
         data = await reply.read_all(MAX_PLAIN_BYTES)
         completion = _parsed(data)
-        if completion is not None and "error" in completion and not completion.get("choices"):
-            raise UpstreamStatusError(reply.status, data, content_type=reply.content_type)
+        _raise_error_in(completion, reply, data)
         text = _content(completion) if completion is not None else data.decode("utf-8", "replace")
+    if len(text) > MAX_REPLY_CHARS:
+        raise UpstreamBrokenError(f"the upstream's reply is longer than {MAX_REPLY_CHARS} characters")
     first_token()
-    calls.feed(text)
+    calls.feed({"content": text})
     calls.finish()
-    await renderer.completion(completion, text)
-    return RoundAnswer(text, *_facts(completion))
+    return RoundAnswer(text, *_facts(completion)), completion
 
 
 async def _joined(reply: Reply) -> dict[str, Any]:
-    source, joiner, size = SseReader(), CompletionJoiner(), 0
-    while True:
+    source, joiner, size, ended = SseReader(), CompletionJoiner(), 0, False
+    while not ended:
         block = await reply.read_some()
         size += len(block)
         if size > MAX_PLAIN_BYTES:
             raise UpstreamBrokenError(f"the upstream's reply is longer than {MAX_PLAIN_BYTES} bytes")
         for event in source.feed(block) if block else source.finish():
+            if event.data.strip() == DONE_DATA:
+                ended = True
+                break
             chunk = _parsed(event.data)
-            if chunk is None:
-                continue
-            if chunk.get("error") and not chunk.get("choices"):
-                raise UpstreamStatusError(reply.status, event.data, content_type="application/json")
-            joiner.feed(chunk)
-        if not block:
-            return joiner.completion()
+            if chunk is not None:
+                _raise_error_in(chunk, reply, event.data)
+                joiner.feed(chunk)
+        ended = ended or not block
+    # Written and read once more, the halves of a character that came in two chunks are one.
+    completion: dict[str, Any] = loads(dumps(joiner.completion()))
+    return completion
+
+
+def _raise_error_in(value: Mapping[str, Any] | None, reply: Reply, data: bytes) -> None:
+    """An error under status 200 is an error."""
+    if value is not None and value.get("error"):
+        raise UpstreamStatusError(reply.status, data, content_type="application/json")
 
 
 def _parsed(data: bytes) -> dict[str, Any] | None:
@@ -121,7 +157,8 @@ def _parsed(data: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _choices(completion: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+def choices_of(completion: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The choices of a completion, as far as they are objects."""
     choices = completion.get("choices") if completion is not None else None
     return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
 
@@ -131,22 +168,24 @@ def _message(choice: Mapping[str, Any]) -> Mapping[str, Any]:
     return message if isinstance(message, Mapping) else {}
 
 
-def _content(completion: Mapping[str, Any] | None) -> str:
-    choices = _choices(completion)
-    text = text_of(_message(choices[0]).get("content")) if choices else ""
-    if len(text) > MAX_REPLY_CHARS:
-        raise UpstreamBrokenError(f"the upstream's reply is longer than {MAX_REPLY_CHARS} characters")
-    return text
+def first_message(completion: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The message of the first choice; empty when there is none."""
+    choices = choices_of(completion)
+    return _message(choices[0]) if choices else {}
+
+
+def _content(completion: Mapping[str, Any]) -> str:
+    return whole(text_of(first_message(completion).get("content")))
 
 
 def _facts(completion: Mapping[str, Any] | None) -> tuple[dict[int, str], Mapping[str, Any] | None, bool]:
     reasons: dict[int, str] = {}
-    native = False
-    for position, choice in enumerate(_choices(completion)):
+    for position, choice in enumerate(choices_of(completion)):
         index = choice.get("index", position)
         finish = choice.get("finish_reason")
-        if isinstance(finish, str) and isinstance(index, int):
+        if isinstance(finish, str) and finish and isinstance(index, int):
             reasons[index] = finish
-        native = native or (position == 0 and bool(_message(choice).get("tool_calls")))
+    message = first_message(completion)
+    native = bool(message.get("tool_calls") or message.get("function_call"))
     usage = completion.get("usage") if completion is not None else None
     return reasons, usage if isinstance(usage, Mapping) else None, native

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from enum import StrEnum
+from typing import Any
 
 from app.errors import VcpError
 from app.extend import Mute
@@ -25,22 +27,38 @@ class TooManyTurnsError(VcpError):
 
 
 class RunningTurn:
-    """The handle of one turn: its ids, its task and, once stopped, the reason."""
+    """The handle of one turn: by which ids it is found, and how it is stopped.
 
-    def __init__(self, request_ids: frozenset[str], task: asyncio.Task[None], mute: Mute) -> None:
+    A stop cancels the turn's task, once: the clean-up that follows must not be cancelled. Only while the turn is at
+    work, between ``begin`` and ``end``, is there something to cancel.
+    """
+
+    def __init__(self, request_ids: frozenset[str] = frozenset()) -> None:
         self.request_ids = request_ids
-        self.task = task
-        self.mute = mute
+        self.mute = Mute()
         self.reason: StopReason | None = None
+        self.ended = False
+        self._working: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """The calling task starts to work; raises ``CancelledError`` when the turn was stopped already."""
+        if self.reason is not None:
+            raise asyncio.CancelledError
+        self._working = asyncio.current_task()
+
+    def end(self) -> None:
+        """The answer has ended; what comes now is not to be disturbed."""
+        self.ended = True
 
     def stop(self, reason: StopReason) -> None:
-        """Cancel the turn; only the first reason counts, so that clean-up is not cancelled a second time."""
-        if self.reason is not None or self.task.done():
+        """Stop the turn; the first reason counts."""
+        if self.reason is not None or self.ended:
             return
         self.reason = reason
         if reason is StopReason.INTERRUPT:
             self.mute.muted = True
-        self.task.cancel()
+        if self._working is not None:
+            self._working.cancel()
 
 
 class RunningTurns:
@@ -48,7 +66,7 @@ class RunningTurns:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._turns: set[RunningTurn] = set()
+        self._turns: dict[RunningTurn, asyncio.Task[None]] = {}
 
     def __len__(self) -> int:
         return len(self._turns)
@@ -60,24 +78,26 @@ class RunningTurns:
                 f"{self._limit} chat requests are running already (MaxRunningTurns); try again when one has ended"
             )
 
-    def add(self, turn: RunningTurn) -> None:
-        """Register the turn until its task ends."""
-        self._turns.add(turn)
-        turn.task.add_done_callback(lambda _task: self._turns.discard(turn))
+    def start(self, turn: RunningTurn, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run the work of a turn in a task of its own; it can be found until it has ended."""
+        task = asyncio.create_task(work, name=name)
+        self._turns[turn] = task
+        task.add_done_callback(lambda _task: self._turns.pop(turn))
+        return task
 
     def interrupt(self, request_id: str) -> bool:
         """Stop every running turn with this id; False when there is none."""
-        found = [turn for turn in self._turns if request_id in turn.request_ids]
+        found = [turn for turn in self._turns if request_id in turn.request_ids and not turn.ended]
         for turn in found:
             turn.stop(StopReason.INTERRUPT)
         return bool(found)
 
     async def stop_all(self, grace: float) -> None:
-        """Give running turns ``grace`` seconds to end, then cancel them and wait for their clean-up."""
-        tasks = [turn.task for turn in self._turns]
+        """Give running turns ``grace`` seconds to end, then stop them and wait for their clean-up."""
+        tasks = tuple(self._turns.values())
         if not tasks:
             return
         await asyncio.wait(tasks, timeout=grace)
         for turn in tuple(self._turns):
             turn.stop(StopReason.SHUTDOWN)
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.wait(tasks)

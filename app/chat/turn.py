@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any
@@ -14,21 +14,20 @@ from app.chat.calls import CallRules, RoundCalls
 from app.chat.diary_blocks import write_diary
 from app.chat.payload import dumps
 from app.chat.prepare import Preparation
-from app.chat.reading import AnswerState
 from app.chat.render import Ending, Renderer
-from app.chat.round import RoundAnswer, read_plain, read_stream
-from app.chat.running import StopReason
+from app.chat.round import RoundAnswer
+from app.chat.running import RunningTurn, StopReason
 from app.chat.usage import add_usage
 from app.errors import ShutdownError, VcpError
 from app.extend import (
     Body,
     CallContext,
+    CallFormat,
     CallTool,
     Clock,
     Door,
     EventSink,
     FirstToken,
-    Mute,
     Outcome,
     RoundFinished,
     RoundStarted,
@@ -39,13 +38,13 @@ from app.extend import (
 from app.protocol import markers
 from app.protocol.diary import find_diary_blocks
 from app.protocol.timestamps import iso_millis
-from app.tools.rendering import ResultFormat, model_parts, payload_content, show_vcp_block
+from app.tools.rendering import ResultFormat, show_vcp_block
 from app.upstream.client import UpstreamClient
-from app.upstream.reply import Reply
 
 log = logging.getLogger(__name__)
 
-_PASSED_HEADERS = ("x-request-id", "x-ratelimit-", "openai-processing-ms", "retry-after")
+FAREWELL_SECONDS = 5.0
+"""How long the last words of a stopped turn may wait for a client that does not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +63,7 @@ class TurnRequest:
 
     @property
     def wants_usage(self) -> bool:
-        """True when the client asked for token usage in a stream; plain answers always carry what there is."""
-        if not self.stream:
-            return True
+        """True when the client asked for token usage in a stream (plain answers carry it anyway)."""
         options = self.body.get("stream_options")
         return isinstance(options, Mapping) and options.get("include_usage") is True
 
@@ -79,7 +76,6 @@ class TurnRules:
     max_calls: int = 256
     eager: bool = True
     password_wanted: bool = False
-    forward_round_usage: bool = False
     keep_tools_on_disconnect: bool = False
     results: ResultFormat = field(default_factory=ResultFormat)
 
@@ -97,75 +93,77 @@ class TurnParts:
     clock: Clock
     zone: tzinfo
     new_id: Callable[[], str]
-
-
-def passed_headers(reply: Reply) -> dict[str, str]:
-    """The upstream's headers that mean something to a client: request ids and rate limits."""
-    return {name: value for name, value in reply.end_to_end_headers() if name.lower().startswith(_PASSED_HEADERS)}
+    call_format: Callable[[TurnRules], CallFormat]
 
 
 class Turn:
-    """Runs one request to its end; ``reason`` tells why it is being cancelled (D27)."""
+    """Runs one request to its end, or until its handle is stopped (D27)."""
 
     def __init__(
-        self,
-        request: TurnRequest,
-        rules: TurnRules,
-        parts: TurnParts,
-        renderer: Renderer,
-        answer: AnswerState,
-        mute: Mute,
-        reason: Callable[[], StopReason | None],
+        self, request: TurnRequest, rules: TurnRules, parts: TurnParts, renderer: Renderer, handle: RunningTurn
     ) -> None:
         self._request = request
         self._rules = rules
         self._parts = parts
         self._renderer = renderer
-        self._answer = answer
-        self._mute = mute
-        self._reason = reason
+        self._handle = handle
         self._calls: RoundCalls | None = None
         self._round = 0
         self._call_count = 0
 
     async def run(self) -> None:
         """Run the turn; every fault of ours or of the upstream ends readably in the renderer."""
-        request, events = self._request, self._parts.events
+        request, handle, events = self._request, self._handle, self._parts.events
         events.publish(TurnStarted(request.id, request.model, request.stream, request.client_ip))
-        outcome, error_text = Outcome.SUCCESS, ""
+        outcome, said = Outcome.SUCCESS, ""
         try:
-            await self._rounds()
-        except asyncio.CancelledError:
-            outcome, error_text = Outcome.CANCELLED, self._reason() or "cancelled"
+            handle.begin()
+            try:
+                await self._rounds()
+            except VcpError as error:
+                outcome, said = Outcome.ERROR, error.message
+                await self._failed(error)
+            except Exception as error:  # the turn's boundary: a fault of ours must not cut the client off
+                log.exception("turn %s failed", request.id)
+                outcome, said = Outcome.ERROR, f"{type(error).__name__}: {error}"
+                await self._failed(VcpError(markers.FATAL_ERROR))
+        except asyncio.CancelledError:  # also while an error was told
+            outcome, said = Outcome.CANCELLED, handle.reason or "cancelled"
             await self._stopped()
-        except VcpError as error:
-            outcome, error_text = Outcome.ERROR, error.message
-            await self._renderer.failed(error, first_round=self._round <= 1)
-        except Exception as error:  # the turn's boundary: a fault of ours must not cut the client off
-            log.exception("turn %s failed", request.id)
-            outcome, error_text = Outcome.ERROR, f"{type(error).__name__}: {error}"
-            fault = VcpError(markers.FATAL_ERROR)
-            await self._renderer.failed(fault, first_round=self._round <= 1)
         finally:
-            await self._settle()
-            events.publish(TurnFinished(request.id, outcome, self._round, self._call_count, error_text))
+            handle.end()
+            try:
+                await self._settle()
+            finally:
+                events.publish(TurnFinished(request.id, outcome, self._round, self._call_count, said))
+
+    @property
+    def _keeps_tools(self) -> bool:
+        return self._handle.reason is StopReason.DISCONNECT and self._rules.keep_tools_on_disconnect
+
+    async def _failed(self, error: VcpError) -> None:
+        if self._calls is not None:
+            self._calls.cancel()  # at once, however slowly the client reads (D24)
+        await self._renderer.failed(error)
 
     async def _stopped(self) -> None:
-        reason = self._reason()
-        calls = self._calls
-        if calls is not None and not (reason is StopReason.DISCONNECT and self._rules.keep_tools_on_disconnect):
-            calls.cancel()
-        if reason is StopReason.INTERRUPT:
-            await self._renderer.interrupted()
-        elif reason is StopReason.SHUTDOWN:
-            await self._renderer.failed(ShutdownError(), first_round=self._round <= 1)
+        if self._calls is not None and not self._keeps_tools:
+            self._calls.cancel()
+        try:
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                if self._handle.reason is StopReason.INTERRUPT:
+                    await self._renderer.interrupted()
+                elif self._handle.reason is StopReason.SHUTDOWN:
+                    await self._renderer.failed(ShutdownError())
+        except TimeoutError:
+            log.warning("turn %s was stopped; its client does not read the end of the answer", self._request.id)
 
     async def _settle(self) -> None:
         """End what still runs; nothing of the turn is left behind but archery calls and diary writes."""
         calls = self._calls
         if calls is None:
             return
-        if self._reason() is StopReason.DISCONNECT and self._rules.keep_tools_on_disconnect:
+        if self._keeps_tools:
             calls.release()
             return
         calls.cancel()
@@ -181,14 +179,15 @@ class Turn:
             self._round += 1
             over_limit = self._round > self._rules.max_tool_rounds
             body = await parts.preparation.before_round(body, request.model, request.id, self._round)
-            calls = self._calls = self._round_calls(run=not over_limit)
-            answer = await self._ask(body, calls)
+            call_format = parts.call_format(self._rules)
+            calls = self._calls = self._round_calls(call_format, run=not over_limit)
+            answer = await self._ask(call_format.offer(body), calls)
             usage = add_usage(usage, answer.usage)
             finish_reasons = answer.finish_reasons if self._round == 1 else finish_reasons | answer.finish_reasons
             if 0 not in answer.finish_reasons:
                 finish_reasons.pop(0, None)
             parts.events.publish(RoundFinished(request.id, self._round, answer.finish_reasons.get(0), answer.usage))
-            self._file_diaries(answer.text)
+            self._file_diaries(answer.text, call_format.hidden())
             calls.start_all()
             while (outcome := await calls.next_finished()) is not None:
                 if request.show_vcp:
@@ -197,18 +196,19 @@ class Turn:
             self._call_count += calls.found
             if answer.native_calls or over_limit or not calls.normal:
                 break
-            body = self._fed_back(body, answer, calls)
-        told = usage if request.wants_usage and not (request.stream and self._rules.forward_round_usage) else None
-        await renderer.finish(Ending(finish_reasons, told, calls_left=calls.skipped > 0 and not answer.native_calls))
+            # Plain answers keep the newline before a later round's text in the history too (spec 4.8).
+            text = answer.text if request.stream or self._round == 1 else "\n" + answer.text
+            body = call_format.append(body, text, calls.outcomes())
+        await renderer.finish(Ending(finish_reasons, usage, calls_left=calls.skipped > 0 and not answer.native_calls))
 
-    def _round_calls(self, *, run: bool) -> RoundCalls:
+    def _round_calls(self, call_format: CallFormat, *, run: bool) -> RoundCalls:
         request, parts, rules = self._request, self._parts, self._rules
         context = CallContext(
             turn_id=request.id,
             door=Door.STREAM if request.stream else Door.NON_STREAM,
             client_ip=request.client_ip,
             depth=request.depth,
-            mute=self._mute,
+            mute=self._handle.mute,
         )
         return RoundCalls(
             parts.call_tool,
@@ -216,8 +216,8 @@ class Turn:
             parts.events,
             parts.background,
             context,
-            CallRules(run, rules.eager, rules.max_calls, rules.password_wanted),
-            parts.new_id,
+            CallRules(run, rules.eager, rules.max_calls),
+            call_format,
             parts.clock,
         )
 
@@ -237,47 +237,15 @@ class Turn:
             accept=request.accept,
         )
         try:
-            if number == 1:
-                self._answer.headers = passed_headers(reply)
-            else:
-                await self._renderer.separator()
-            if request.stream:
-                return await read_stream(
-                    reply,
-                    calls,
-                    self._renderer,
-                    self._answer,
-                    first_token,
-                    forward_usage=self._rules.forward_round_usage,
-                )
-            return await read_plain(reply, calls, self._renderer, first_token)
+            return await self._renderer.read(reply, calls, first_token)
         finally:
             await reply.close()
 
-    def _file_diaries(self, text: str) -> None:
+    def _file_diaries(self, text: str, hidden: Sequence[tuple[int, int]]) -> None:
         request, parts = self._request, self._parts
-        for block in find_diary_blocks(text):
+        for block in find_diary_blocks(text, hidden):
             context = CallContext(
-                turn_id=request.id, door=Door.DIARY_BLOCK, client_ip=request.client_ip, mute=self._mute
+                turn_id=request.id, door=Door.DIARY_BLOCK, client_ip=request.client_ip, mute=self._handle.mute
             )
             work = write_diary(block, parts.new_id(), context, parts.call_tool, parts.events)
             parts.background.start(work, "diary block")
-
-    def _fed_back(self, body: Body, answer: RoundAnswer, calls: RoundCalls) -> Body:
-        """The body of the next round: the reply and one user message with all results in call order (spec 4.4)."""
-        style = self._rules.results
-        told = []
-        for outcome in calls.outcomes():
-            told.extend(model_parts(outcome, iso_millis(outcome.finished_at, self._parts.zone), style))
-        text = answer.text if self._request.stream or self._round == 1 else "\n" + answer.text
-        changed: Body = {
-            **body,
-            "messages": [
-                *body["messages"],
-                {"role": "assistant", "content": text},
-                {"role": "user", "content": payload_content(told, style.profile)},
-            ],
-        }
-        if "n" in changed:
-            changed["n"] = 1  # only choice 0 goes on (D32)
-        return changed

@@ -183,7 +183,7 @@ class Settings(BaseSettings):
     # Diaries
     diary_max_chars: int = Field(default=2_000_000, alias="DiaryMaxChars", ge=1, le=1_000_000_000)
     daily_note_extension: Extension = Field(default="txt", alias="DAILY_NOTE_EXTENSION")
-    tag_model: str = Field(default="gemini-2.5-flash-preview-09-2025-thinking", alias="TagModel")
+    tag_model: str = Field(default="", alias="TagModel")
     tag_model_max_tokens: int = Field(default=40_000, alias="TagModelMaxTokens", ge=1, le=10_000_000)
     tag_model_prompt: str = Field(default="TagMaster.txt", alias="TagModelPrompt")
 

@@ -46,7 +46,9 @@ class EventBus:
         self._listeners = (*self._listeners, listener)
 
     def subscribe(self, limit: int = QUEUE_LIMIT) -> Subscription:
-        """A queue of events from now on, of at most ``limit`` waiting events."""
+        """A queue of events from now on, of at most ``limit`` waiting events; ValueError for a limit that is none."""
+        if limit < 1:
+            raise ValueError(f"a queue needs a limit, not {limit}")
         subscription = Subscription(limit, self._remove)
         self._subscriptions = (*self._subscriptions, subscription)
         return subscription

@@ -8,14 +8,25 @@ from app.extend import CallFinished, CallFound, DiaryWritten, Event, Outcome, Tu
 
 log = logging.getLogger("app.turns")
 
+MAX_NAME = 100
+MAX_TEXT = 300
+"""Most characters of a name and of a message in a line; both come from clients, models and plugins."""
+
+
+def _line(text: str, limit: int) -> str:
+    """``text`` as a part of one line, so that nobody can write lines of his own into the log."""
+    flat = " ".join(text[: 2 * limit].split())
+    shown = "".join(character if character.isprintable() else "?" for character in flat)
+    return shown if len(shown) <= limit and len(text) <= 2 * limit else shown[:limit] + "…"
+
 
 def log_event(event: Event) -> None:
     """Write the event's line, if it is one of those that get one."""
     match event:
         case TurnStarted():
-            log.info("turn %s: model %s, stream %s", event.turn_id, event.model, event.stream)
+            log.info("turn %s: model %s, stream %s", event.turn_id, _line(event.model, MAX_NAME), event.stream)
         case CallFound() if event.skipped_why:
-            log.info("turn %s: call of %s not run: %s", event.turn_id, event.tool, event.skipped_why)
+            log.info("turn %s: call of %s not run: %s", event.turn_id, _line(event.tool, MAX_NAME), event.skipped_why)
         case CallFinished():
             level = logging.INFO if event.outcome is not Outcome.ERROR else logging.WARNING
             kind = event.result.error_kind
@@ -23,15 +34,15 @@ def log_event(event: Event) -> None:
                 level,
                 "call %s of %s by %s: %s%s, waited %.3f s, ran %.3f s",
                 event.call.id,
-                event.call.tool,
+                _line(event.call.tool, MAX_NAME),
                 event.context.door.value,
                 event.outcome.value,
-                f" ({kind.value}: {event.result.message[:300]})" if kind else "",
+                f" ({kind.value}: {_line(event.result.message, MAX_TEXT)})" if kind else "",
                 event.waited,
                 event.ran,
             )
         case DiaryWritten():
-            log.info("turn %s: diary of %s written to %s", event.turn_id, event.maid, event.file_path)
+            log.info("turn %s: diary of %s written to %s", event.turn_id, _line(event.maid, MAX_NAME), event.file_path)
         case TurnFinished():
             log.info(
                 "turn %s: %s after %d rounds and %d calls%s",
@@ -39,7 +50,7 @@ def log_event(event: Event) -> None:
                 event.outcome.value,
                 event.rounds,
                 event.calls,
-                f": {event.error}" if event.error else "",
+                f": {_line(event.error, MAX_TEXT)}" if event.error else "",
             )
         case _:
             pass

@@ -18,6 +18,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from app.plugins.strays import MARK
+
 READ_BYTES = 256 * 1024
 STDERR_KEPT_BYTES = 16 * 1024
 DRAIN_BYTES = 1024 * 1024
@@ -46,9 +48,10 @@ class Child:
         environment: Mapping[str, str],
         stdin: bytes,
         output_limit: int,
+        mark: str = "",
         threads: bool = not _POSIX,
     ) -> None:
-        """Start the process; raises OSError when it cannot be started.
+        """Start the process; raises OSError when it cannot be started. ``mark`` is what its strays are known by.
 
         The start itself blocks for the millisecond that fork and exec take: done in a thread it could outlive a
         cancelled call.
@@ -59,6 +62,7 @@ class Child:
         self._pidfd: int | None = None
         self._input = memoryview(stdin)
         self._received = 0
+        self.mark = mark
         self._discarding = False
         self.stdout = bytearray()
         self.stderr = bytearray()
@@ -73,7 +77,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=folder,
-            env=dict(environment),
+            env={**environment, MARK: mark} if mark else dict(environment),
             bufsize=0,
             start_new_session=True,
         )
@@ -177,9 +181,14 @@ class Child:
                 pass
 
     def discard(self) -> None:
-        """Go on reading and forget it: a helper that still writes must not meet a broken pipe (D41)."""
+        """Go on reading and forget it: a helper that still writes must not meet a broken pipe (D41).
+
+        The helper may live for ever, so what was read and what was left to write is let go.
+        """
         self._discarding = True
         self._close_stdin()
+        self._input = memoryview(b"")
+        self.stdout = bytearray()
 
     def close_pipes(self) -> None:
         """Let go of the pipes, whoever else holds them."""

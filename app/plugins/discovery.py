@@ -13,6 +13,7 @@ The rules, in one place:
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -83,11 +84,11 @@ class _Search:
         here: set[str] = set()
         blocked: list[str] = []
         for folder in self._folders(root):
-            if (folder / MANIFEST_NAME).is_file():
+            if _may_be(folder / MANIFEST_NAME, stat.S_ISREG):
                 plugin = self._read(folder)
                 if plugin is not None:
                     self._add(plugin, here)
-            elif (folder / BLOCKED_NAME).is_file():
+            elif _may_be(folder / BLOCKED_NAME, stat.S_ISREG):
                 blocked.append(_blocked_name(folder))
         for name in blocked:
             if name not in self._plugins:
@@ -95,12 +96,13 @@ class _Search:
 
     def _folders(self, root: Path) -> list[Path]:
         try:
-            return sorted((entry for entry in root.iterdir() if entry.is_dir()), key=lambda entry: entry.name)
+            entries = sorted(root.iterdir(), key=lambda entry: entry.name)
         except FileNotFoundError:
             return []
         except OSError as error:
             self._problems.append(f"{root}: cannot be searched for plugins: {error.strerror or error}")
             return []
+        return [entry for entry in entries if _may_be(entry, stat.S_ISDIR)]
 
     def _read(self, folder: Path) -> Plugin | None:
         try:
@@ -114,6 +116,9 @@ class _Search:
 
     def _own_settings(self, path: Path) -> Mapping[str, str]:
         try:
+            if not stat.S_ISREG(path.stat().st_mode):
+                self._problems.append(f"{path}: cannot be read: not a regular file")  # a pipe would be read for ever
+                return {}
             with path.open("rb") as file:
                 data = file.read(MANIFEST_BYTES_LIMIT + 1)
         except FileNotFoundError:
@@ -143,6 +148,16 @@ class _Search:
             )
         elif not first.runs_here and plugin.runs_here:
             self._plugins[name] = replace(plugin, own={**plugin.own, **first.own})
+
+
+def _may_be(path: Path, kind: Callable[[int], bool]) -> bool:
+    """Whether there is something of this kind, or something that cannot be looked at: reading it tells why not."""
+    try:
+        return kind(path.stat().st_mode)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def _blocked_name(folder: Path) -> str:

@@ -8,6 +8,7 @@ made of opening braces costs no more than its length.
 from __future__ import annotations
 
 import json
+import math
 import re
 import signal
 from collections.abc import Mapping
@@ -73,17 +74,21 @@ def _whole(text: str) -> Mapping[str, Json] | None:
 
 
 def _clean(value: Json, depth: int) -> Json:
-    """The value without colour codes and half surrogates, which no UTF-8 writer further on could take."""
+    """The value without what writers further on cannot take: colour codes, half surrogates, numbers beyond JSON's."""
     if isinstance(value, str):
         if "\x1b" in value:
             value = _ANSI.sub("", value)
         return _SURROGATE.sub("\ufffd", value) if _SURROGATE.search(value) else value
+    if isinstance(value, float) and not math.isfinite(value):  # 1e999 is JSON, what Python makes of it is not
+        return "Infinity" if value > 0 else "-Infinity"
     if depth == 0 and isinstance(value, dict | list):
         raise ValueError(f"nested deeper than {DEPTH_LIMIT}")
     if isinstance(value, dict):
         return {_clean(key, depth): _clean(item, depth - 1) for key, item in value.items()}
     if isinstance(value, list):
         return [_clean(item, depth - 1) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # 1e999 reads as infinity, which JSON has no word for; JavaScript writes null as well
     return value
 
 
@@ -141,8 +146,9 @@ def _text(value: Json) -> str:
 def content_parts(structured: Json) -> tuple[Mapping[str, Json], ...] | None:
     """The content parts of a result, from ``data.content`` or ``content`` (spec 4.5), or None.
 
-    A list counts only if each entry is a part, that is, holds the field its ``type`` names. Other lists that happen to
-    be called ``content``, and empty ones, are data and stay in ``structured``.
+    A list counts only if each entry is a part, that is, holds the field its ``type`` names, and ``text`` is text: model
+    APIs refuse a whole conversation for one part that is none. Other lists that happen to be called ``content``, and
+    empty ones, are data and stay in ``structured``.
     """
     if not isinstance(structured, dict):
         return None
@@ -154,7 +160,10 @@ def content_parts(structured: Json) -> tuple[Mapping[str, Json], ...] | None:
 
 
 def _is_part(entry: Json) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("type"), str) and entry["type"] in entry
+    if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
+        return False
+    value = entry.get(entry["type"])
+    return isinstance(value, str) if entry["type"] == "text" else value is not None
 
 
 def bad_output(name: str, stdout: bytes | bytearray, exit_code: int | None, stderr_tail: str) -> ToolResult:

@@ -6,15 +6,19 @@ What happens to the process group of a call:
 * time-out, interrupt, crash, no answer, too much output: SIGTERM, ``stop_seconds``, SIGKILL, reaped; a second cancel
   does not skip that (D27).
 
+Helpers that left the group are treated like it, where they can be found (``strays.py``).
+
 A server that is killed outright cannot end anything; its children then find their pipes closed, which ends those that
-print. Starting them so that they die with the server would cost another process per call.
+print. What would tie their lives to the server's (``PR_SET_PDEATHSIG``) has to be asked for between fork and exec:
+that takes a program of its own in front of every plugin, and it ends the first process only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +26,7 @@ from typing import Generic, TypeVar
 
 from app.plugins.child import REAP_SECONDS, SETTLE_SECONDS, Child, group_lives, group_members, signal_group
 from app.plugins.places import Limits, Place, Places
+from app.plugins.strays import is_marked, kill_strays, signal_strays
 
 GROUP_POLL_SECONDS = 0.05
 THREADED_READ_BYTES = 1024 * 1024
@@ -74,6 +79,8 @@ class Processes:
     def __init__(self, limits: Limits | None = None, *, threads: bool = not hasattr(os, "killpg")) -> None:
         self.limits = limits or Limits()
         self._threads = threads
+        self._mark = f"{secrets.token_hex(8)}."
+        self._started = 0
         self._places = Places(self.limits)
         self._running: dict[Child, asyncio.Timeout] = {}
         self._left: set[Child] = set()
@@ -114,12 +121,14 @@ class Processes:
     async def _run(
         self, job: Job, read: Callable[[bytearray], Answer | None], started: Callable[..., None], place: Place
     ) -> Ran[Answer]:
+        self._started += 1
         child = Child(
             job.argv,
             folder=job.folder,
             environment=job.environment,
             stdin=job.stdin,
             output_limit=self.limits.output_bytes,
+            mark=f"{self._mark}{self._started}.",
             threads=self._threads,
         )
         child.spoke.add_done_callback(lambda _: place.started())
@@ -136,11 +145,12 @@ class Processes:
             ending = Ending.STOPPED if self._stopping else Ending.TIMED_OUT
         finally:
             slow.cancel()
+            stdout = child.stdout
             if ending is Ending.ANSWERED:
                 self._leave(child)
             else:
                 await _see_through(asyncio.ensure_future(self._end(child)))
-        return Ran(ending, answer, child.stdout, child.stderr, child.exit_code)
+        return Ran(ending, answer, stdout, child.stderr, child.exit_code)
 
     async def _watch(self, child: Child, read: Callable[[bytearray], Answer | None]) -> tuple[Ending, Answer | None]:
         await _first(child.exited, child.closed, child.flooded)
@@ -179,16 +189,19 @@ class Processes:
             child.signal(kill=False)
             loop = asyncio.get_running_loop()
             last = loop.time() + self.limits.stop_seconds
+            strays = await asyncio.to_thread(signal_strays, child.mark, {child.pid}, kill=False)
             await _first(child.exited, timeout=self.limits.stop_seconds)
             await _first(child.closed, timeout=max(0.0, last - loop.time()))
             # The rest of the group has the same time; nothing tells when processes end that are no children of ours.
-            while group_members(child.pid, unknown=False) and loop.time() < last:  # noqa: ASYNC110 - see above
+            while _remains(child, strays) and loop.time() < last:  # noqa: ASYNC110 - see above
                 await asyncio.sleep(GROUP_POLL_SECONDS)
             child.signal(kill=True)
+            await asyncio.to_thread(kill_strays, child.mark, {child.pid})
             await _first(child.exited, timeout=REAP_SECONDS)
         except asyncio.CancelledError:
             # Only a loop that is being torn down cancels this; nothing may be waited for in it any more.
             child.signal(kill=True)
+            kill_strays(child.mark, {child.pid})
             child.reap_now()
             raise
         finally:
@@ -219,6 +232,8 @@ class Processes:
                 child.reap_now()
                 child.close_pipes()
             self._left.clear()
+            if self._started:
+                kill_strays(self._mark, ())
 
     async def _end_running(self) -> None:
         waits = [child.done_with for child in self._running]
@@ -232,8 +247,16 @@ class Processes:
         last = loop.time() + self.limits.stop_seconds
         for child in self._left:
             _signal_left(child, kill=False)
+        strays: list[int] = []
+        if self._started:
+            groups = {child.pid for child in (*self._left, *self._running)}
+            strays = await asyncio.to_thread(signal_strays, self._mark, groups, kill=False)
+
+        def remain() -> bool:
+            return any(_lives(child) for child in self._left) or any(is_marked(pid, self._mark) for pid in strays)
+
         # They are no children of ours, so nothing tells when they end.
-        while any(_lives(child) for child in self._left) and loop.time() < last:  # noqa: ASYNC110 - see above
+        while remain() and loop.time() < last:  # noqa: ASYNC110 - see above
             await asyncio.sleep(GROUP_POLL_SECONDS)
 
 
@@ -244,6 +267,11 @@ def _left_until(deadline: float | None) -> float | None:
 def _lives(child: Child) -> bool:
     """Whether anything of an answered child's group is left."""
     return not child.exited.done() or group_lives(child.pid)
+
+
+def _remains(child: Child, strays: Sequence[int]) -> bool:
+    """Whether anything of a child's group or of its known strays still runs, as far as the system tells."""
+    return group_members(child.pid, unknown=False) or any(is_marked(pid, child.mark) for pid in strays)
 
 
 def _reap(child: Child) -> None:

@@ -125,7 +125,14 @@ class BlockScanner:
         self._quoted: StringIO | None = None  # the body of a block inside a think part
         self._quoted_start = 0
         self._scanned = 0
+        self._thought_start = 0
+        self._hidden: list[tuple[int, int]] = []
         self._leave_block()
+
+    @property
+    def hidden(self) -> list[tuple[int, int]]:
+        """Ranges (start, end) of the think parts and blocks so far; text in them is no word of the reply itself."""
+        return list(self._hidden)
 
     @property
     def neutral(self) -> bool:
@@ -165,6 +172,8 @@ class BlockScanner:
         """The text ended; return a block whose escaped value was left open, as skipped. What is pending is text."""
         block = self.open_block()
         self._offset += len(self._torn)
+        if self._depth:
+            self._hidden.append((self._thought_start, self._offset))
         self._torn = ""
         self._depth = 0
         self._quoted = None
@@ -225,6 +234,7 @@ class BlockScanner:
         elif not token.startswith("</"):
             if not token.endswith("/>"):
                 self._depth = 1
+                self._thought_start = start
                 self._mode = _THINKING
         elif self._state is _State.FIELDS:
             self._enter(_State.FIELDS)  # a closing tag without an opening one is text that no key reaches across
@@ -249,6 +259,7 @@ class BlockScanner:
         if token.startswith("</"):
             self._depth -= 1
             if not self._depth:
+                self._hidden.append((self._thought_start, end))
                 self._quoted = None
                 self._mode = _FIELDS if self._state is _State.FIELDS else _OUTSIDE
         elif token != markers.TOOL_REQUEST_START and not token.endswith("/>"):
@@ -273,6 +284,7 @@ class BlockScanner:
         self._enter(_State.FIELDS)
 
     def _close_block(self, end: int) -> ToolBlock | None:
+        self._hidden.append((self._start, end))
         why = SKIPPED_TOO_LONG if end - self._start > self._limit else ""
         block = block_of(self._fields, self._start, end, why)
         self._leave_block()

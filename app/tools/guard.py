@@ -28,7 +28,7 @@ class PasswordGuard:
             return None
         code = self._read_code()
         given = call.password or ""
-        if code and hmac.compare_digest(given.strip().encode(), code.encode()):
+        if code and hmac.compare_digest(given.strip().encode("utf-8", "replace"), code.encode()):
             return None
         return ToolResult(error_kind=ErrorKind.REFUSED, message=PASSWORD_REFUSED)
 

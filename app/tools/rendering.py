@@ -70,7 +70,7 @@ def model_parts(outcome: CallOutcome, timestamp: str, style: ResultFormat) -> li
     """The content parts that tell the model what came of a call (spec 4.5; 4.13 for ``head``)."""
     call, result = outcome.call, outcome.result
     if result.ok and result.parts is not None:
-        return [_cut_part(dict(part), style.max_chars) for part in result.parts]
+        return _cut_parts(result.parts, style.max_chars)
     text = (
         _baseline_text(call, result, timestamp) if style.profile == "baseline" else _head_text(call, result, timestamp)
     )
@@ -127,6 +127,8 @@ def visible_text(outcome: CallOutcome, timestamp: str) -> str:
     value = result_object(call, result, timestamp)
     if not result.ok:
         return markers.tool_failed(call.tool, compact_json(value))
+    if result.structured is None and result.parts is None:
+        return markers.SHOW_VCP_NO_CONTENT
     if result.parts is not None:
         texts = [
             part["text"] for part in result.parts if part.get("type") == "text" and isinstance(part.get("text"), str)
@@ -141,6 +143,9 @@ def visible_text(outcome: CallOutcome, timestamp: str) -> str:
             if isinstance(text, str) and text:
                 inner = _CALCULATOR_RESULT.search(text) if key == markers.RESULT_PLAIN_OUTPUT else None
                 return inner.group(1) if inner else text
+        plain = value.get(markers.RESULT_PLAIN_OUTPUT)
+        if isinstance(plain, int | float) and plain:
+            return compact_json(plain)
     return compact_json(value) if value else markers.SHOW_VCP_NO_CONTENT
 
 
@@ -159,8 +164,15 @@ def cut_text(text: str, limit: int) -> str:
     return f"{text[:limit]}\n[{chinese} / result cut: kept {limit} of {len(text)} characters]"
 
 
-def _cut_part(part: Part, limit: int) -> Part:
-    text = part.get("text")
-    if part.get("type") == "text" and isinstance(text, str):
-        part["text"] = cut_text(text, limit)
-    return part
+def _cut_parts(parts: Sequence[Mapping[str, Json]], limit: int) -> list[Part]:
+    """The parts with all their text together held to ``limit``; what is not text goes on as it is."""
+    cut: list[Part] = []
+    left = limit
+    for part in parts:
+        text = part.get("text")
+        if part.get("type") != "text" or not isinstance(text, str):
+            cut.append(dict(part))
+        elif left >= 0:
+            cut.append({**part, "text": cut_text(text, left)})
+            left = left - len(text) if len(text) <= left else -1  # after the first cut no text follows
+    return cut

@@ -28,6 +28,8 @@ from app.protocol.arguments import fold, fold_names, from_text
 
 log = logging.getLogger(__name__)
 
+_OUTCOMES = {None: Outcome.SUCCESS, ErrorKind.CANCELLED: Outcome.CANCELLED}
+
 
 class Router:
     """Finds tools by name and runs calls.
@@ -82,7 +84,7 @@ class Router:
 
         try:
             result = await self._run(found, call, context, started)
-            outcome = Outcome.SUCCESS if result.ok else Outcome.ERROR
+            outcome = _OUTCOMES.get(result.error_kind, Outcome.ERROR)
             return result
         finally:
             ended = time.monotonic()
@@ -131,7 +133,7 @@ def prepare_arguments(spec: ToolSpec, call: ToolCall, command: str | None) -> To
         for name, text in texts.items():
             schema = properties.get(name)
             if isinstance(schema, Mapping) and arguments.get(name) == text:
-                arguments[name] = from_text(text, schema)
+                arguments[name] = from_text(text, schema, chosen.parameters)
     return replace(call, arguments=arguments, texts=texts, command=command)
 
 

@@ -15,13 +15,13 @@ from app.extend import Access
 from app.services import Services
 from app.web.blocking import AddressBlocks
 from app.web.chat import ChatRoute
-from app.web.errors import guarded, install_error_handlers
+from app.web.errors import OPENAI_PATHS, guarded, install_error_handlers
 from app.web.gate import Gate
 from app.web.health import health_routes
 from app.web.human_tool import human_tool_routes
 from app.web.interrupt import interrupt_routes
 from app.web.models import models_routes
-from app.web.openapi import describe_chat_routes
+from app.web.openapi import describe_routes
 from app.web.paths import PathTable
 
 CHAT_PATHS = {"/v1/chat/completions": False, "/v1/chatvcp/completions": True}
@@ -40,6 +40,7 @@ def create_app(services: Services) -> ASGIApp:
 
     settings = services.config.settings
     app = FastAPI(title="vcp-server", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.router.redirect_slashes = False  # the gate has found the path that was meant
     blocks = AddressBlocks(services.config.home / "ip_blacklist.json", enabled=settings.ip_blacklist, clock=time.time)
     install_error_handlers(app)
     chat = {path: ChatRoute(services, show_vcp=show_vcp) for path, show_vcp in CHAT_PATHS.items()}
@@ -51,16 +52,15 @@ def create_app(services: Services) -> ASGIApp:
         human_tool_routes(services, blocks),
         health_routes(services),
     )
-    paths = list(CHAT_PATHS)
     for group in groups:
         app.include_router(group)
-        paths += [route.path for route in group.routes if isinstance(route, Route)]
-    describe_chat_routes(app, CHAT_PATHS)
+    routes = [route for holder in (app, *groups) for route in holder.routes if isinstance(route, Route)]
+    describe_routes(app, CHAT_PATHS, OPEN_PATHS)
     return Gate(
         _ChatFirst({path: guarded(route) for path, route in chat.items()}, app),
         key=lambda: services.key,
         access=OPEN_PATHS,
-        paths=PathTable(paths),
+        paths=PathTable({route.path for route in routes} | OPENAI_PATHS),
         trusted_proxies=settings.trusted_proxies,
         blocks=blocks,
         cors_origins=settings.cors_origins,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.config.durable import write_atomic
-from app.web.addresses import is_loopback
+from app.web.addresses import is_loopback, parse_address
 
 log = logging.getLogger(__name__)
 
@@ -60,21 +60,22 @@ class AddressBlocks:
         self._tools = _Counter(TOOL_WINDOW_SECONDS)
         self._keys = _Counter(KEY_WINDOW_SECONDS)
         self._until: OrderedDict[str, float] = OrderedDict()
-        self._listed = self._read() if enabled else frozenset()
         self._writing = asyncio.Lock()
+        self._readable = True
+        self._listed = self._read() if enabled else frozenset()
 
     def _read(self) -> frozenset[str]:
         try:
             value = json.loads(self._path.read_text(encoding="utf-8-sig"))
+            if not isinstance(value, list):
+                raise ValueError("it is not a list")
         except FileNotFoundError:
             return frozenset()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
+            self._readable = False
             log.error("%s cannot be read (%s); no address is blocked by it, and it is left as it is", self._path, error)
             return frozenset()
-        if not isinstance(value, list):
-            log.error("%s is not a list of addresses; no address is blocked by it", self._path)
-            return frozenset()
-        return frozenset(entry for entry in value if isinstance(entry, str))
+        return frozenset(_spelling(entry) for entry in value if isinstance(entry, str))
 
     def blocked(self, address: str) -> bool:
         """True when this address is refused."""
@@ -106,8 +107,22 @@ class AddressBlocks:
         if self._tools.add(address, self._clock()) < TOOL_FAILURES:
             return
         self._tools.forget(address)
+        if len(self._listed) >= MAX_ADDRESSES:
+            log.error("%d addresses are blocked; %s is not blocked as well", MAX_ADDRESSES, address)
+            return
         self._listed |= {address}
         log.warning("address %s is blocked after %d failed tool calls; see %s", address, TOOL_FAILURES, self._path.name)
+        if not self._readable:
+            return
         async with self._writing:
-            listed = json.dumps(sorted(self._listed), indent=2).encode()
-            await asyncio.to_thread(write_atomic, self._path, listed)
+            listed = json.dumps(sorted(self._listed), indent=2, ensure_ascii=False).encode("utf-8", "replace")
+            try:
+                await asyncio.to_thread(write_atomic, self._path, listed)
+            except OSError as error:
+                log.error("%s cannot be written (%s); the block lasts until the server stops", self._path, error)
+
+
+def _spelling(address: str) -> str:
+    """An address as the gate spells it: no port, no IPv4-in-IPv6 prefix, IPv6 in its short form."""
+    parsed = parse_address(address)
+    return address if parsed is None else str(parsed)

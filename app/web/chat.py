@@ -9,13 +9,13 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
+from app.chat.completion_rendering import CompletionRenderer
 from app.chat.payload import loads
-from app.chat.reading import AnswerState
-from app.chat.render import CompletionRenderer, StreamRenderer
+from app.chat.render import Renderer
 from app.chat.running import RunningTurn, StopReason
+from app.chat.stream_rendering import StreamRenderer
 from app.chat.turn import Turn, TurnRequest
 from app.errors import BadRequestError, VcpError
-from app.extend import Mute
 from app.services import Services
 from app.web.body import ClientGoneError, read_body
 from app.web.errors import JsonResponse, send_error
@@ -68,6 +68,7 @@ class ChatRoute:
             services.running.admit()
             limit = services.config.settings.chat_body_limit_mb * 1024 * 1024
             body = parse_chat_body(await read_body(scope, receive, limit))
+            services.running.admit()  # others may have come while the body did
         except VcpError as error:
             await send_error(scope, receive, send, error)
             return
@@ -94,54 +95,45 @@ class ChatRoute:
 
     async def _streamed(self, scope: Scope, receive: Receive, send: Send, request: TurnRequest) -> None:
         settings = self._services.config.settings
-        answer = AnswerState()
         hold = settings.upstream_errors_as_status
-        stream = EventStream(send, settings.heartbeat_seconds, hold=hold, headers=lambda: answer.headers)
-        renderer = StreamRenderer(stream.write, answer, model=request.model, errors_as_status=hold)
+        stream = EventStream(send, settings.heartbeat_seconds, hold=hold, headers=lambda: renderer.headers)
+        renderer = StreamRenderer(
+            stream.write,
+            model=request.model,
+            wants_usage=request.wants_usage,
+            forward_usage=settings.forward_round_usage,
+            errors_as_status=hold,
+        )
         try:
-            await self._run(receive, request, renderer, answer)
-            if renderer.status_answer is not None and not stream.started:
-                status, content = renderer.status_answer
-                stream.stop_beating()
-                await JsonResponse(content, status)(scope, receive, send)
-            else:
+            await self._run(receive, request, renderer)
+            if renderer.status_answer is None:
                 await stream.end()
         finally:
             stream.stop_beating()
+        if renderer.status_answer is not None:
+            status, content = renderer.status_answer
+            await JsonResponse(content, status, renderer.headers)(scope, receive, send)
 
     async def _plain(self, scope: Scope, receive: Receive, send: Send, request: TurnRequest) -> None:
-        answer = AnswerState()
         renderer = CompletionRenderer(model=request.model)
-        await self._run(receive, request, renderer, answer)
+        await self._run(receive, request, renderer)
         if renderer.body is not None:
-            await JsonResponse(renderer.body, renderer.status, dict(answer.headers))(scope, receive, send)
+            await JsonResponse(renderer.body, renderer.status, renderer.headers)(scope, receive, send)
 
-    async def _run(
-        self, receive: Receive, request: TurnRequest, renderer: StreamRenderer | CompletionRenderer, answer: AnswerState
-    ) -> None:
-        """Run the turn in a task of its own, which interrupt, hang-up and shutdown cancel (D27)."""
+    async def _run(self, receive: Receive, request: TurnRequest, renderer: Renderer) -> None:
+        """Run the turn in a task of its own, which interrupt, hang-up and shutdown stop (D27)."""
         services = self._services
-        mute = Mute()
-        turn = Turn(
-            request,
-            services.turn_rules(stream=request.stream),
-            services.turn_parts,
-            renderer,
-            answer,
-            mute,
-            lambda: handle.reason,
-        )
         found = request_id(request.body)
-        task = asyncio.create_task(turn.run(), name=request.id)
-        handle = RunningTurn(frozenset({found} if found else ()), task, mute)
-        services.running.add(handle)
+        handle = RunningTurn(frozenset({found} if found else ()))
+        turn = Turn(request, services.turn_rules(stream=request.stream), services.turn_parts, renderer, handle)
+        task = services.running.start(handle, turn.run(), request.id)
         watcher = asyncio.create_task(_hung_up(receive), name=f"hang-up of {request.id}")
         try:
             await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 handle.stop(StopReason.DISCONNECT)
                 await asyncio.wait({task})
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # the web server stops and has waited long enough
             handle.stop(StopReason.SHUTDOWN)
             await asyncio.wait({task})
         finally:

@@ -12,7 +12,7 @@ from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.errors import BadRequestError, NotFoundError, VcpError
+from app.errors import BadRequestError, BodyTimeoutError, NotFoundError, VcpError
 from app.protocol.chat import error_object
 from app.protocol.markers import FATAL_ERROR
 
@@ -29,15 +29,19 @@ class JsonResponse(Response):
 
     def __init__(self, content: Any, status_code: int = 200, headers: dict[str, str] | None = None) -> None:
         body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-        super().__init__(body, status_code, headers)
+        super().__init__(body, status_code)
+        for name, value in (headers or {}).items():
+            # Values that came from an upstream may hold more than the latin-1 that Starlette writes.
+            self.raw_headers.append((name.lower().encode(), value.encode("utf-8", "surrogateescape")))
 
 
 def error_response(path: str, error: VcpError) -> JsonResponse:
     """The answer for an error on this (canonical) path."""
+    headers = {"Connection": "close"} if isinstance(error, BodyTimeoutError) else None  # its rest may still come
     if path in OPENAI_PATHS:
         kind = "invalid_request_error" if error.status < 500 else "server_error"
-        return JsonResponse(error_object(error.message, kind, error.code), error.status)
-    return JsonResponse({"error": error.message}, error.status)
+        return JsonResponse(error_object(error.message, kind, error.code), error.status, headers)
+    return JsonResponse({"error": error.message}, error.status, headers)
 
 
 async def send_error(scope: Scope, receive: Receive, send: Send, error: VcpError) -> None:

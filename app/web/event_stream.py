@@ -53,11 +53,10 @@ class EventStream:
             self._arm(self._heartbeat)  # the client does not read: one waiting beat is enough
 
     async def write(self, data: bytes) -> None:
-        """Send whole events; waits while the client reads slowly."""
+        """Send whole events; waits while the client reads slowly. Cancelled, it has sent none of them."""
         self._last = self._loop.time()
         async with self._writing:  # a beat never comes between the two halves of the response's start
             if not self.started:
-                self.started = True
                 fixed = [
                     (b"content-type", b"text/event-stream"),
                     (b"cache-control", b"no-cache"),
@@ -65,9 +64,11 @@ class EventStream:
                     (b"x-accel-buffering", b"no"),
                 ]
                 passed = [
-                    (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in self._headers().items()
+                    (name.lower().encode(), value.encode("utf-8", "surrogateescape"))
+                    for name, value in self._headers().items()
                 ]
                 await self._send({"type": "http.response.start", "status": 200, "headers": fixed + passed})
+                self.started = True  # not before: a write that is cancelled while it waits has sent nothing
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     def stop_beating(self) -> None:
@@ -80,8 +81,10 @@ class EventStream:
 
     async def end(self) -> None:
         """Close the response."""
-        if self._beating is not None and not self._beating.done():
-            await asyncio.wait({self._beating})
-        self.stop_beating()
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._beating is not None:
+            await asyncio.wait({self._beating})  # not cancelled: it may have sent one half of the response's start
         if self.started:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.errors import ForbiddenError, UnauthorizedError
+from app.errors import ForbiddenError, UnauthorizedError, VcpError
 from app.extend import Access
 from app.web.addresses import Network, client_address
 from app.web.blocking import AddressBlocks
@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 CLIENT_IP = "vcp.client_ip"
 """Key of the ASGI scope under which routes find the client's address."""
 
+# Which pages may read an answer is not for the upstream to say, whose headers are passed on.
+_OURS = frozenset({b"access-control-allow-origin", b"access-control-allow-credentials"})
 _METHODS = "GET,HEAD,PUT,PATCH,POST,DELETE"
 _UNAUTHORIZED = "Unauthorized (Bearer token required)"
 _FORBIDDEN = "Forbidden: Your IP address has been blocked due to suspicious activity."
@@ -59,49 +61,54 @@ class Gate:
             return
         scope[CLIENT_IP] = address = client_address(scope, self._trusted)
         scope["path"] = path = self._paths.canonical(scope["path"])
-        if scope["type"] == "websocket":
-            await self._websocket(scope, receive, send, path)
-            return
         headers = Headers(scope=scope)
+        if scope["type"] == "websocket":
+            if self._refusal(path, headers, address) is None:
+                await self._app(scope, receive, send)
+                return
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+            return
         send = self._with_cors(headers, send)
         if scope["method"] == "OPTIONS":
             await self._preflight(headers, send)
             return
-        if self._blocks.blocked(address):
-            await send_error(scope, receive, send, ForbiddenError(_FORBIDDEN))
-            return
-        if self._access.get(path) is not Access.OPEN and not self._authorized(headers):
-            if headers.get("authorization"):
-                self._blocks.wrong_key(address)
-            await send_error(scope, receive, send, UnauthorizedError(_UNAUTHORIZED))
+        refusal = self._refusal(path, headers, address)
+        if refusal is not None:
+            await send_error(scope, receive, send, refusal)
             return
         await self._app(scope, receive, send)
 
-    async def _websocket(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
-        if self._access.get(path) is Access.OPEN or self._authorized(Headers(scope=scope)):
-            await self._app(scope, receive, send)
-            return
-        await receive()
-        await send({"type": "websocket.close", "code": 1008})
+    def _refusal(self, path: str, headers: Headers, address: str) -> VcpError | None:
+        if self._blocks.blocked(address):
+            return ForbiddenError(_FORBIDDEN)
+        if self._access.get(path) is Access.OPEN or self._authorized(headers):
+            return None
+        if headers.get("authorization"):
+            self._blocks.wrong_key(address)
+        return UnauthorizedError(_UNAUTHORIZED)
 
     def _authorized(self, headers: Headers) -> bool:
         key = self._key()
-        given = headers.get("authorization", "")
-        # Header values are latin-1 to ASGI while keys may be any text; bytes are what was sent.
-        expected = b"Bearer " + key.encode("utf-8")
-        return bool(key) and hmac.compare_digest(given.encode("latin-1"), expected)
+        # Header values are latin-1 to ASGI while keys may be any text; bytes are what was sent. Blanks behind a value
+        # are no part of it to HTTP, but the parser leaves them.
+        given = headers.get("authorization", "").encode("latin-1").rstrip(b" \t")
+        expected = b"Bearer " + key.encode("utf-8", "surrogateescape")
+        return bool(key) and hmac.compare_digest(given, expected)
 
     def _with_cors(self, request: Headers, send: Send) -> Send:
         allowed = self._allowed_origin(request.get("origin"))
-        if allowed is None:
-            return send
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers["Access-Control-Allow-Origin"] = allowed
+                headers = MutableHeaders(
+                    raw=[pair for pair in message.get("headers", ()) if pair[0].lower() not in _OURS]
+                )
+                if allowed is not None:
+                    headers["Access-Control-Allow-Origin"] = allowed
                 if allowed != "*":
                     headers.add_vary_header("Origin")
+                message = {**message, "headers": headers.raw}
             await send(message)
 
         return sending

@@ -12,11 +12,13 @@ def health_routes(services: Services) -> APIRouter:
     """The routes of this group."""
     router = APIRouter()
 
-    @router.get("/healthz", summary="The process answers")
+    @router.head("/healthz", include_in_schema=False)
+    @router.get("/healthz", summary="The process answers", response_class=PlainTextResponse)
     async def healthz() -> PlainTextResponse:
         return PlainTextResponse("ok")
 
-    @router.get("/readyz", summary="Requests are served")
+    @router.head("/readyz", include_in_schema=False)
+    @router.get("/readyz", summary="Requests are served", response_class=PlainTextResponse)
     async def readyz() -> PlainTextResponse:
         return PlainTextResponse("ready") if services.ready else PlainTextResponse("starting", 503)
 

@@ -10,17 +10,26 @@ from app.errors import BadRequestError
 from app.protocol import markers
 from app.services import Services
 from app.web.body import ClientGoneError, read_body
-from app.web.chat import request_id
+from app.web.chat import REQUEST_ID_FIELDS, request_id
 from app.web.errors import JsonResponse
+from app.web.openapi import described
 
 BODY_LIMIT = 64 * 1024
+"""Bytes of a request body."""
+
+_DESCRIPTION = described(
+    "application/json",
+    {"type": "object", "properties": {name: {"type": ["string", "integer"]} for name in REQUEST_ID_FIELDS}},
+    "The signal was sent",
+    (400, 404, 408, 413, 415),
+)
 
 
 def interrupt_routes(services: Services) -> APIRouter:
     """The routes of this group."""
     router = APIRouter()
 
-    @router.post("/v1/interrupt", summary="Stop a running chat request")
+    @router.post("/v1/interrupt", summary="Stop a running chat request", openapi_extra=_DESCRIPTION)
     async def interrupt(request: Request) -> Response:
         try:
             data = await read_body(request.scope, request.receive, BODY_LIMIT)

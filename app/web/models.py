@@ -8,16 +8,24 @@ from starlette.responses import Response
 from app.errors import UpstreamError, VcpError
 from app.protocol import markers
 from app.services import Services
+from app.upstream.urls import host_of
 
 MAX_LIST_BYTES = 32 * 1024 * 1024
 
 _NOT_COPIED = frozenset({"set-cookie", "date", "server"})
 
 
+class _RedirectedError(UpstreamError):
+    """The upstream sends us elsewhere. Its ``Location`` is not passed on: it may name a host that only we can reach."""
+
+    code = "upstream_redirect"
+
+
 def models_routes(services: Services) -> APIRouter:
     """The routes of this group."""
     router = APIRouter()
 
+    @router.head("/v1/models", include_in_schema=False)
     @router.get("/v1/models", summary="Models of the upstream")
     async def models(request: Request) -> Response:
         try:
@@ -25,6 +33,12 @@ def models_routes(services: Services) -> APIRouter:
                 user_agent=request.headers.get("user-agent"), accept=request.headers.get("accept")
             )
             try:
+                place = reply.headers.get("Location")
+                if place is not None and 300 <= reply.status < 400:
+                    raise _RedirectedError(
+                        f"the upstream redirects to {host_of(place) or 'another path'}; redirects are not followed, "
+                        "set API_URL to the final address"
+                    )
                 body = await reply.read_all(MAX_LIST_BYTES)
             finally:
                 await reply.close()
@@ -35,7 +49,8 @@ def models_routes(services: Services) -> APIRouter:
         response = Response(body, reply.status)
         for name, value in reply.end_to_end_headers():
             if name.lower() not in _NOT_COPIED:
-                response.headers.append(name, value)
+                # Not ``headers.append``, which knows latin-1 only: the bytes go on as they came.
+                response.raw_headers.append((name.lower().encode(), value.encode("utf-8", "surrogateescape")))
         return response
 
     return router

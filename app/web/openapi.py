@@ -1,8 +1,8 @@
-"""OpenAPI descriptions of the chat routes, which are plain ASGI and so unknown to FastAPI."""
+"""OpenAPI descriptions: of the chat routes, which are plain ASGI and so unknown to FastAPI, of bodies and the key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fastapi import FastAPI
@@ -31,16 +31,37 @@ _ERROR: dict[str, Any] = {
 }
 
 
-def describe_chat_routes(app: FastAPI, paths: Iterable[str]) -> None:
-    """Add the chat routes to the app's OpenAPI document."""
+_KEY = "key"
+_PLAIN_ERROR = {"type": "object", "properties": {"error": {"type": "string"}}}
+
+
+def described(media_type: str, schema: Mapping[str, Any], answer: str, errors: Iterable[int]) -> dict[str, Any]:
+    """What FastAPI cannot know of a route that reads its own body: the body, the answer, the errors (D26)."""
+    fault = {"description": "Error", "content": {"application/json": {"schema": _PLAIN_ERROR}}}
+    return {
+        "requestBody": {"required": True, "content": {media_type: {"schema": dict(schema)}}},
+        "responses": {
+            "200": {"description": answer, "content": {"application/json": {"schema": {}}}},
+            **{str(status): fault for status in (401, 403, *errors)},
+        },
+    }
+
+
+def describe_routes(app: FastAPI, chat_paths: Iterable[str], open_paths: Iterable[str]) -> None:
+    """Add the chat routes to the app's OpenAPI document, and which routes need the key."""
     generate = app.openapi
-    listed = list(paths)
+    listed = list(chat_paths)
+    keyless = frozenset(open_paths)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             schema = generate()
             for path in listed:
                 schema["paths"][path] = {"post": _operation(path)}
+            schema.setdefault("components", {})["securitySchemes"] = {_KEY: {"type": "http", "scheme": "bearer"}}
+            for path, operations in schema["paths"].items():
+                for operation in operations.values():
+                    operation["security"] = [] if path in keyless else [{_KEY: []}]
             app.openapi_schema = schema
         return app.openapi_schema
 
@@ -61,6 +82,6 @@ def _operation(path: str) -> dict[str, Any]:
                     "text/event-stream": {"schema": {"type": "string"}},
                 },
             },
-            **{status: error for status in ("400", "401", "413", "500", "502", "503", "504")},
+            **{status: error for status in ("400", "401", "403", "408", "413", "415", "500", "502", "503", "504")},
         },
     }

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Generator
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.errors import ConfigError
 
@@ -20,7 +21,17 @@ GRACE = 3
 KEEP_ALIVE_SECONDS = 75
 """An idle connection is kept longer than the usual 60 s of proxies, so that none sends into a closing one."""
 
+MAX_HEAD_BYTES = 64 * 1024
+"""How much is read of a request line and headers, beyond one block of the network, before the client is refused."""
+
+HEAD_SECONDS = 60.0
+"""How long a client may take to send a request line and headers, from the connection or the end of the last answer."""
+
 _TICK = 0.1
+_HEAD_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json; charset=utf-8\r\n"
+    b'connection: close\r\ncontent-length: 52\r\n\r\n{"error":"the headers of the request are too large"}'
+)
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -32,13 +43,19 @@ async def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, *, grace: 
     Open answers have ``grace`` seconds to end. Raises ConfigError when the address is taken or none of this machine,
     or when the application's start fails.
     """
+    async with _serving(app, host, port, grace) as (address, _):
+        yield address
+
+
+@contextlib.asynccontextmanager
+async def _serving(app: ASGIApp, host: str, port: int, grace: int) -> AsyncIterator[tuple[str, _Server]]:
     listener = _listener(host, port)
     bound = listener.getsockname()[1]
     reached = _EVERY_ADDRESS.get(host, host)
     server = _Server(
         uvicorn.Config(
             app,
-            http="httptools",
+            http=_Connection,
             ws="none",
             lifespan="on",
             access_log=False,
@@ -55,7 +72,7 @@ async def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, *, grace: 
     try:
         await asyncio.wait((running, ready), return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
-            yield f"http://{f'[{reached}]' if ':' in reached else reached}:{bound}"
+            yield f"http://{f'[{reached}]' if ':' in reached else reached}:{bound}", server
     finally:
         ready.cancel()
         server.leave()
@@ -76,20 +93,18 @@ async def serve_until_signal(
     """
     loop = asyncio.get_running_loop()
     leaving = asyncio.Event()
-    task = asyncio.current_task()
-    assert task is not None
+    async with _serving(app, host, port, max(1, round(grace))) as (address, server):
 
-    def stop() -> None:
-        if leaving.is_set():
-            task.cancel()
-        leaving.set()
+        def stop() -> None:
+            if leaving.is_set():
+                server.cut()
+            leaving.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, stop)
-        except NotImplementedError:  # Windows: its event loops have no signal handlers
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
-    async with serve(app, host, port, grace=max(1, round(grace))) as address:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            try:
+                loop.add_signal_handler(number, stop)
+            except NotImplementedError:  # Windows: its event loops have no signal handlers
+                signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
         on_started(address)
         await leaving.wait()
 
@@ -108,6 +123,66 @@ def _listener(host: str, port: int) -> socket.socket:
     return listener
 
 
+class _Connection(HttpToolsProtocol):
+    """uvicorn's connection, which by itself lets everybody send headers without end and without hurry.
+
+    What is in order costs nothing: only a head that did not come in one piece is counted and timed.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        self._in_head = False
+        self._head_bytes = 0
+        self._watch: asyncio.TimerHandle | None = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_watch()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        begun = self._in_head
+        super().data_received(data)
+        if self._in_head:
+            self._head_bytes = self._head_bytes + len(data) if begun else 0
+            if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+                self.transport.write(_HEAD_TOO_LARGE)
+                self.transport.close()
+        if not self._waits_for_head():
+            self._stop_watch()
+        elif self._watch is None and not self.transport.is_closing():
+            self._watch = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def on_message_begin(self) -> None:
+        self._in_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+
+    def _waits_for_head(self) -> bool:
+        """True when nothing else ends the connection: neither an answer on its way nor uvicorn's own timer."""
+        return self._in_head or self.cycle is None or (self._answered() and self.timeout_keep_alive_task is None)
+
+    def _answered(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _stop_watch(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
+    def _too_slow(self) -> None:
+        self._watch = None
+        if self._answered():
+            self.transport.close()
+        else:  # the next request began to come while the last one is still being answered
+            self._watch = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing: the request is answered like any other, and uvicorn's advice to install libraries misleads."""
+
+
 class _Server(uvicorn.Server):
     """uvicorn as a guest: it takes no signals, tells when it is ready, and leaves without waiting for a tick."""
 
@@ -120,6 +195,11 @@ class _Server(uvicorn.Server):
         """Stop accepting and end."""
         self.should_exit = True
         self._leaving.set()
+
+    def cut(self) -> None:
+        """Cancel the answers that are still open; each ends in its own way."""
+        for answer in self.server_state.tasks:
+            answer.cancel()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

@@ -10,7 +10,7 @@ import pytest
 
 from app.demo.script import Answer, Choice, Escape, EventStyle, Hold, Send, json_reply, native_call, say
 from app.demo.scripted import ScriptedUpstream
-from app.extend import CallFinished, CallFound, CallStarted, Event, TurnFinished
+from app.extend import CallFinished, CallFound, CallStarted, DiaryWritten, Event, TurnFinished
 from tests.server import ECHO, Running, call_text, run, running, write_plugin
 
 MODES = pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])
@@ -521,9 +521,9 @@ def test_diary_blocks_of_a_reply_are_written_and_stay_in_it(tmp_path: Path, stre
         entry = "\n".join((*lines, "<<<DailyNoteEnd>>>"))
         async with ScriptedUpstream([say(entry)]) as up, running(tmp_path, up.base_url) as server:
             assert (await answer(server, stream, "x"))[0] == entry
-            while not any(type(event).__name__ == "DiaryWritten" for event in server.events):
+            while not any(isinstance(event, DiaryWritten) for event in server.events):
                 await asyncio.sleep(0.002)
-            (written,) = [event for event in server.events if type(event).__name__ == "DiaryWritten"]
+            (written,) = [event for event in server.events if isinstance(event, DiaryWritten)]
             (file,) = (tmp_path / "dailynote" / "公共").iterdir()
             assert Path(written.file_path) == file
             assert file.read_text(encoding="utf-8").startswith("[2026-11-30] - Nova\nA good day.")
@@ -542,5 +542,20 @@ def test_a_turn_ends_with_one_event_that_says_how(tmp_path: Path, stream: bool) 
             await server.chat("x", stream=stream)
             ends = [event.outcome.value for event in server.events if isinstance(event, TurnFinished)]
             assert ends == ["success", "error"]
+
+    run(main())
+
+
+@MODES
+def test_diary_blocks_that_are_only_thought_or_quoted_in_a_call_are_not_written(tmp_path: Path, stream: bool) -> None:
+    async def main() -> None:
+        write_plugin(tmp_path, "Echo", ECHO)
+        entry = "<<<DailyNoteStart>>>\nMaid: {}\nDate: 2026.11.30\nContent: x\nTag: day\n<<<DailyNoteEnd>>>"
+        text = f"<think>{entry.format('A')}</think>{call_text('Echo', text=entry.format('B'))}{entry.format('C')}"
+        async with ScriptedUpstream([say(text), say("end")]) as up, running(tmp_path, up.base_url) as server:
+            await answer(server, stream, "x")
+            while not any(isinstance(event, DiaryWritten) for event in server.events):
+                await asyncio.sleep(0.002)
+        assert [folder.name for folder in (tmp_path / "dailynote").iterdir()] == ["C"]
 
     run(main())

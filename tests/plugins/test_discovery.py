@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,6 +163,25 @@ def test_a_settings_file_that_cannot_be_read_is_a_problem(home: Path) -> None:
     found = search(home)
     assert found.plugins[0].own == {}
     assert "config.env: cannot be read" in found.problems[0]
+
+
+def test_a_settings_file_that_is_a_pipe_does_not_hold_up_the_start(home: Path) -> None:
+    os.mkfifo(plugin(home, "a") / "config.env")
+    found = search(home)
+    assert found.plugins[0].own == {}
+    assert "config.env: cannot be read" in found.problems[0]
+
+
+@pytest.mark.parametrize("target", ["x" * 300, "itself"], ids=["too long", "circle"])
+@pytest.mark.parametrize("link", ["itself", "b/plugin-manifest.json"])
+def test_what_cannot_be_looked_at_costs_no_other_plugin(home: Path, target: str, link: str) -> None:
+    plugin(home, "a")
+    (home / "b").mkdir()
+    (home / link).symlink_to(target if target != "itself" else (home / link).name)
+    plugin(home, "z")
+    found = search(home)
+    assert [item.name for item in found.plugins] == ["a", "z"]
+    assert "plugin-manifest.json: cannot be read" in found.problems[0]
 
 
 def test_a_node_module_is_listed_as_not_run_here(home: Path) -> None:  # D37

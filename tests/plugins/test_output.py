@@ -79,7 +79,18 @@ def test_content_lists_become_parts(value: Any) -> None:
     assert got.parts == (TEXT_PART, IMAGE_PART)
 
 
-@pytest.mark.parametrize("content", [[], "text", [{"name": "a.txt"}], [TEXT_PART, 5], [{"type": "file", "name": "a"}]])
+@pytest.mark.parametrize(
+    "content",
+    [
+        [],
+        "text",
+        [{"name": "a.txt"}],
+        [TEXT_PART, 5],
+        [{"type": "file", "name": "a"}],
+        [{"type": "text", "text": 5}],
+        [TEXT_PART, {"type": "image_url", "image_url": None}],
+    ],
+)
 def test_lists_that_only_happen_to_be_called_content_stay_data(content: Any) -> None:
     got = result(json.dumps({"status": "success", "result": {"content": content}}))
     assert got.parts is None
@@ -192,6 +203,8 @@ def test_half_surrogates_and_bad_bytes_are_replaced() -> None:
 
 def test_numbers_that_json_has_no_words_for_arrive_as_words() -> None:
     assert result('{"status":"success","result":{"x":NaN}}').structured == {"x": "NaN"}
+    assert result('{"status":"success","result":[1e999,-1e999,1e9]}').structured == ["Infinity", "-Infinity", 1e9]
+    assert result('{"status":"success","result":"[1e999]"}').structured == ["Infinity"]
 
 
 def test_a_cut_off_answer_does_not_give_way_to_something_inside_it() -> None:

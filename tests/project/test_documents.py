@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from app import extend
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
@@ -55,6 +57,23 @@ def test_every_link_inside_the_project_leads_somewhere(path: Path) -> None:
         target = path.parent / name if name else path
         assert target.is_file(), f"{path.name} links to {link}"
         assert not anchor or anchor in anchors(target), f"{path.name} links to {link}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_source_file_that_a_document_names_exists(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for name in re.findall(r"(?:^|`)([a-z_]+(?:/[a-z_]+)*/[a-z_]+\.py)\b", text, re.MULTILINE):
+        assert (ROOT / name).is_file() or (ROOT / "app" / name).is_file(), f"{path.name} names {name}"
+
+
+def test_the_architecture_names_every_package_and_every_contract_that_exists() -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    packages = re.findall(r"^  ([a-z_]+)/  ", text, re.MULTILINE)
+    assert sorted(packages) == sorted(folder.parent.name for folder in ROOT.glob("app/*/__init__.py"))
+    contracts = text.partition("## Contracts")[2].partition("## State")[0]
+    for names in re.findall(r"^\| (`.+?`) \|", contracts, re.MULTILINE):
+        for name in re.findall(r"`(\w+)`", names):
+            assert hasattr(extend, name), name
 
 
 def test_the_changelog_has_a_place_for_what_comes_next() -> None:

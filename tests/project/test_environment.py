@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,14 +22,15 @@ STAND_IN = """#!/bin/sh
 case $1 in
     --version) echo 'uv 1.0'; exit 0 ;;
     venv) for folder; do :; done; mkdir -p "$folder/bin"; ln -s {python} "$folder/bin/python" ;;
-    pip) echo "$@" >>installed.txt; [ ! -e FAIL ] ;;
+    pip) echo "$@" >>installed.txt; [ ! -e FAIL ] || exit 1
+         packages=.venv/lib/python3.11/site-packages; mkdir -p $packages; pwd >$packages/_vcp_server.pth ;;
 esac
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A copy of what the script reads, in a folder whose name has spaces."""
+    """A copy of what the script reads, in a folder whose name has spaces and letters beyond ASCII."""
 
     folder: Path
     tools: Path
@@ -60,7 +62,7 @@ class Checkout:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
-    folder = tmp_path / "a path with  spaces"
+    folder = tmp_path / "a path with  spaces 目录"
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in INPUTS:
@@ -71,7 +73,7 @@ def checkout(tmp_path: Path) -> Checkout:
         assert found is not None, tool
         (tools / tool).symlink_to(found)
     uv = tools / "uv"
-    uv.write_text(STAND_IN.format(python=sys.executable), encoding="utf-8")
+    uv.write_text(STAND_IN.format(python=shlex.quote(sys.executable)), encoding="utf-8")
     uv.chmod(0o755)
     return Checkout(folder, tools)
 
@@ -102,7 +104,10 @@ def test_running_after_testing_and_testing_again_needs_nothing_new(checkout: Che
     assert checkout.installs() == []
 
 
-@pytest.mark.parametrize("name", ["pyproject.toml", "requirements/run.lock", "requirements/test.lock"])
+INSTALLED_FROM = ("pyproject.toml", "requirements/run.lock", "requirements/test.lock", "scripts/environment.sh")
+
+
+@pytest.mark.parametrize("name", INSTALLED_FROM)
 def test_an_edited_input_installs_again(checkout: Checkout, name: str) -> None:
     checkout.make("test")
     checkout.installs()
@@ -133,6 +138,13 @@ def test_a_failed_upgrade_leaves_no_stamp_of_the_old_state(checkout: Checkout) -
     (checkout.folder / "pyproject.toml").write_bytes(before)
     checkout.make("test")
     assert checkout.installs() == TEST
+
+
+def test_the_link_to_the_checkout_can_be_read_in_every_locale(checkout: Checkout) -> None:
+    checkout.make("run")
+    packages = checkout.folder / ".venv/lib/python3.11/site-packages"
+    place = (packages / "_vcp_server.pth").read_text(encoding="ascii").rstrip("\n")
+    assert (packages / place).resolve() == checkout.folder.resolve()
 
 
 def test_a_checkout_that_was_moved_gets_a_new_environment(checkout: Checkout, tmp_path: Path) -> None:

@@ -208,3 +208,25 @@ def test_ten_megabytes_of_open_block_do_not_stall() -> None:
 def test_thoughts_inside_thoughts_are_reported_without_recursion() -> None:
     text = "<think>" + f"{T}tool_name:「始」A「末」<think>" * 2000 + E
     assert [(block.tool, block.skipped_why) for block in scan(text)] == [("A", "think")]
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("a<think>b</think>c", ["<think>b</think>"]),
+        (
+            "a<think>b<think>c</think>d</think>e<THINKING x=1>f",
+            ["<think>b<think>c</think>d</think>", "<THINKING x=1>f"],
+        ),
+        ("a<<<[TOOL_REQUEST]>>>x<<<[END_TOOL_REQUEST]>>>b", ["<<<[TOOL_REQUEST]>>>x<<<[END_TOOL_REQUEST]>>>"]),
+        ("a<<<[TOOL_REQUEST]>>>x", []),
+        ("a</think>b", []),
+    ],
+)
+def test_ranges_of_think_parts_and_blocks_are_known(text: str, hidden: list[str]) -> None:
+    for size in (1, 3, len(text)):
+        scanner = BlockScanner()
+        for start in range(0, len(text), size):
+            scanner.feed(text[start : start + size])
+        scanner.finish()
+        assert [text[start:end] for start, end in scanner.hidden] == hidden

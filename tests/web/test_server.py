@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from app.errors import ConfigError
-from app.web.server import serve
+from app.web.server import MAX_HEAD_BYTES, serve
 
 
 def app_with(lifespan=None, endpoint=None):
@@ -154,3 +154,96 @@ def test_signal_handlers_of_the_process_are_left_alone():
             assert signal.getsignal(signal.SIGTERM) is before
 
     asyncio.run(run())
+
+
+async def raw(base, blocks):
+    """Send blocks until the other side answers or hangs up; what it sent."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(base.rpartition(":")[2]))
+    answer = asyncio.ensure_future(reader.read())
+    try:
+        for block in blocks:
+            writer.write(block)
+            await writer.drain()
+            if answer.done():
+                break
+        return await answer
+    except ConnectionError:
+        return b""
+    finally:
+        answer.cancel()
+        writer.close()
+
+
+def test_headers_without_end_are_refused_and_the_server_lives_on():
+    async def run():
+        sent = 0
+
+        def endless():
+            nonlocal sent
+            yield b"GET / HTTP/1.1\r\nX-Long: "
+            while sent < 64 * MAX_HEAD_BYTES:
+                sent += 16384
+                yield b"a" * 16384
+
+        async with serve(app_with()) as base, httpx.AsyncClient(trust_env=False, verify=False) as client:
+            answer = await raw(base, endless())
+            assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
+            assert (await client.get(base)).text == "hello"
+
+    asyncio.run(run())
+
+
+def test_a_head_in_many_pieces_below_the_limit_is_taken():
+    async def run():
+        async with serve(app_with()) as base:
+            head = b"GET / HTTP/1.1\r\nConnection: close\r\nX-Long: " + b"a" * (MAX_HEAD_BYTES // 2) + b"\r\n\r\n"
+            pieces = [head[place : place + 1000] for place in range(0, len(head), 1000)]
+            assert (await raw(base, pieces)).endswith(b"hello")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET / HT", b"\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / "])
+def test_a_client_that_does_not_finish_its_head_is_hung_up_on(monkeypatch, begun):
+    monkeypatch.setattr("app.web.server.HEAD_SECONDS", 0.05)
+
+    async def run():
+        async with serve(app_with()) as base:
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(base.rpartition(":")[2]))
+            writer.write(begun)
+            received = await asyncio.wait_for(reader.read(), 10)
+            assert received.endswith(b"hello") == (b"Host" in begun)
+            writer.close()
+
+    asyncio.run(run())
+
+
+def test_a_slow_answer_is_not_cut_by_a_head_that_comes_behind_it(monkeypatch):
+    monkeypatch.setattr("app.web.server.HEAD_SECONDS", 0.02)
+
+    async def run():
+        go = asyncio.Event()
+
+        async def slow(request):
+            await go.wait()
+            return PlainTextResponse("at last")
+
+        async with serve(app_with(endpoint=slow)) as base:
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(base.rpartition(":")[2]))
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / ")
+            asyncio.get_running_loop().call_later(0.1, go.set)
+            assert (await asyncio.wait_for(reader.read(), 10)).endswith(b"at last")
+            writer.close()
+
+    asyncio.run(run())
+
+
+def test_a_request_for_a_websocket_is_answered_like_any_other_and_without_advice(caplog):
+    async def run():
+        async with serve(app_with()) as base:
+            upgrade = b"Upgrade: websocket\r\nConnection: Upgrade, close\r\nSec-WebSocket-Version: 13\r\n"
+            answer = await raw(base, [b"GET / HTTP/1.1\r\nHost: x\r\n" + upgrade + b"\r\n"])
+            assert answer.startswith(b"HTTP/1.1 200 ")
+
+    asyncio.run(run())
+    assert "pip install" not in caplog.text

@@ -1,0 +1,29 @@
+"""Log lines that nobody outside can forge or blow up: models, tools and clients choose names that are logged."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+MAX_MESSAGE_CHARS = 4000
+
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+class LineFormatter(logging.Formatter):
+    """One line for each message, whatever is in it: control characters are written as escapes, long messages are cut.
+
+    A traceback follows on lines of its own, as usual.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is that of the standard library
+        """The line without traceback."""
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
+
+
+def one_line(text: str) -> str:
+    """``text`` with escapes for control characters, and cut when it is longer than ``MAX_MESSAGE_CHARS``."""
+    if len(text) > MAX_MESSAGE_CHARS:
+        text = f"{text[:MAX_MESSAGE_CHARS]}… ({len(text)} characters)"
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)

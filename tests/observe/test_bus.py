@@ -1,0 +1,78 @@
+"""The event bus: bounded, never blocking."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.extend import Event, RoundStarted
+from app.observe.bus import EventBus
+
+
+def event(number: int) -> RoundStarted:
+    return RoundStarted("t", number)
+
+
+def test_listeners_and_subscribers_get_every_event_in_order() -> None:
+    async def main() -> None:
+        bus = EventBus()
+        heard: list[Event] = []
+        bus.publish(event(0))  # nobody listens
+        bus.listen(heard.append)
+        first, second = bus.subscribe(), bus.subscribe()
+        for number in (1, 2):
+            bus.publish(event(number))
+        assert heard == [event(1), event(2)]
+        for subscription in (first, second):
+            assert [await subscription.next(), await subscription.next()] == [event(1), event(2)]
+            assert subscription.dropped == 0
+
+    asyncio.run(main())
+
+
+def test_a_full_queue_drops_and_counts_and_does_not_hold_up_the_others() -> None:
+    async def main() -> None:
+        bus = EventBus()
+        slow, quick = bus.subscribe(2), bus.subscribe(10)
+        for number in range(5):
+            bus.publish(event(number))
+        assert (slow.dropped, quick.dropped) == (3, 0)
+        assert [await slow.next() for _ in range(2)] == [event(0), event(1)]
+        bus.publish(event(9))
+        assert await slow.next() == event(9)
+        assert slow.dropped == 3
+
+    asyncio.run(main())
+
+
+def test_a_closed_subscription_gets_nothing_more_and_closing_twice_is_harmless() -> None:
+    async def main() -> None:
+        bus = EventBus()
+        gone, stays = bus.subscribe(1), bus.subscribe(1)
+        gone.close()
+        gone.close()
+        bus.publish(event(1))
+        bus.publish(event(2))
+        assert gone.dropped == 0
+        assert stays.dropped == 1
+
+    asyncio.run(main())
+
+
+def test_a_waiting_subscriber_is_woken() -> None:
+    async def main() -> None:
+        bus = EventBus()
+        subscription = bus.subscribe()
+        waiting = asyncio.create_task(subscription.next())
+        await asyncio.sleep(0)
+        bus.publish(event(1))
+        assert await waiting == event(1)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_queue_without_a_limit_is_refused(limit: int) -> None:
+    with pytest.raises(ValueError, match="limit"):
+        EventBus().subscribe(limit)

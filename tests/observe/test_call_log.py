@@ -1,0 +1,103 @@
+"""The log of turns and calls: one line each, nothing of prompts, arguments or keys."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from app.extend import (
+    CallContext,
+    CallFinished,
+    CallFound,
+    CallStarted,
+    DiaryWritten,
+    Door,
+    ErrorKind,
+    Event,
+    Outcome,
+    PhaseDone,
+    RoundStarted,
+    ToolCall,
+    ToolResult,
+    TurnFinished,
+    TurnStarted,
+)
+from app.observe.call_log import MAX_NAME, MAX_TEXT, log_event
+
+SECRET = "s3cret"
+NASTY = "Tool\n2026-01-01 CRITICAL forged\x1b[31m\r\x00"
+
+
+def finished(result: ToolResult, outcome: Outcome, tool: str = "Echo") -> CallFinished:
+    call = ToolCall("c1", tool, {"key": SECRET}, texts={"key": SECRET}, password=SECRET)
+    return CallFinished("t1", call, CallContext("t1", Door.HUMAN_TOOL), None, outcome, result, 0.25, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("event", "level", "parts"),
+    [
+        (TurnStarted("t1", "gpt", True, "1.2.3.4"), logging.INFO, ["t1", "gpt"]),
+        (CallFound("t1", "c1", "Echo", "inside a think part"), logging.INFO, ["Echo", "inside a think part"]),
+        (
+            finished(ToolResult(structured={"out": SECRET}), Outcome.SUCCESS),
+            logging.INFO,
+            ["c1", "Echo", "human_tool", "success", "0.250", "1.500"],
+        ),
+        (
+            finished(ToolResult(error_kind=ErrorKind.TIMEOUT, message="too slow"), Outcome.ERROR),
+            logging.WARNING,
+            ["timeout: too slow"],
+        ),
+        (
+            finished(ToolResult(error_kind=ErrorKind.CANCELLED, message="stop"), Outcome.CANCELLED),
+            logging.INFO,
+            ["cancelled"],
+        ),
+        (DiaryWritten("t1", "Nova", "2026-01-01", "/d/x.txt", "m"), logging.INFO, ["Nova", "/d/x.txt"]),
+        (TurnFinished("t1", Outcome.ERROR, 2, 3, "upstream"), logging.INFO, ["2 rounds", "3 calls", "upstream"]),
+    ],
+)
+def test_one_line_for_what_an_operator_wants_to_see(
+    event: Event, level: int, parts: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "app.turns"):
+        log_event(event)
+    (record,) = caplog.records
+    assert record.levelno == level
+    assert all(part in record.getMessage() for part in parts)
+    assert SECRET not in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        CallFound("t1", "c1", "Echo"),
+        CallStarted("t1", "c1", "Echo", Door.STREAM, "local", False),
+        RoundStarted("t1", 1),
+        PhaseDone("t1", "p", 1, 2),
+    ],
+)
+def test_the_rest_is_silent(event: Event, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "app.turns"):
+        log_event(event)
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        TurnStarted("t1", NASTY + "x" * 10_000, True, None),
+        CallFound("t1", "c1", NASTY + "x" * 10_000, "why"),
+        finished(ToolResult(error_kind=ErrorKind.PLUGIN, message=NASTY + "x" * 10_000), Outcome.ERROR, NASTY),
+        finished(ToolResult(), Outcome.SUCCESS, NASTY + "x" * 10_000),
+        DiaryWritten("t1", NASTY + "x" * 10_000, "d", "f", "m"),
+        TurnFinished("t1", Outcome.ERROR, 1, 0, NASTY + "x" * 10_000),
+    ],
+)
+def test_nobody_writes_lines_of_his_own_or_lines_without_end(event: Event, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "app.turns"):
+        log_event(event)
+    (record,) = caplog.records
+    assert record.getMessage().isprintable()
+    assert len(record.getMessage()) < MAX_TEXT + MAX_NAME + 200

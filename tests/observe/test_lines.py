@@ -1,0 +1,41 @@
+"""Names that strangers choose can neither forge log lines nor fill the disk."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+
+from app.observe.lines import MAX_MESSAGE_CHARS, LineFormatter
+
+
+def written(message: str, *arguments: object, fault: BaseException | None = None) -> str:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(LineFormatter("%(levelname)s: %(message)s"))
+    information = (type(fault), fault, fault.__traceback__) if fault else None
+    handler.handle(logging.LogRecord("x", logging.INFO, "f", 1, message, arguments, information))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\x85", "\u2028", "\x0b", "\x1b[2K", "\0", "\ud800"])
+def test_a_message_is_one_line(end: str) -> None:
+    line = written("tool %s", f"a{end}INFO: forged")
+    assert len(line.splitlines()) == 1
+    assert end not in line[:-1]
+    assert line.startswith("INFO: tool a\\")
+
+
+def test_ordinary_text_stays_as_it_is() -> None:
+    assert written("日记 %s\tdone", "小克") == "INFO: 日记 小克\tdone\n"
+
+
+def test_a_long_message_is_cut_and_says_so() -> None:
+    line = written("tool %s", "n" * 1_000_000)
+    assert len(line) < MAX_MESSAGE_CHARS + 100
+    assert "(1000005 characters)" in line
+
+
+def test_a_traceback_keeps_its_lines() -> None:
+    assert written("failed", fault=ValueError("why")).splitlines() == ["INFO: failed", "ValueError: why"]

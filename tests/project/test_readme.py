@@ -1,0 +1,209 @@
+"""Everything in the README that can be run is run, in a fresh home, as it stands there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.config.snapshot import load
+from app.demo.script import say
+from app.demo.scripted import ScriptedUpstream
+from tests.program import LONGEST, ROOT, VCP, Program, environment, started
+from tests.server import call_text, run, running
+
+READMES = ("README.md", "README.zh-CN.md")
+ADDRESS = "http://127.0.0.1:6005"
+"""Where the README's server listens; here it is a free port, and nothing else in a text is changed."""
+
+
+def blocks(name: str, language: str) -> list[str]:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def block_with(name: str, language: str, words: str) -> str:
+    (found,) = [block for block in blocks(name, language) if words in block]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """A second terminal in the folder where the server runs."""
+
+    home: Path
+    server: Program
+
+    def run(self, *command: str, text: str) -> str:
+        """What the command prints when it is given this text of the README as its last argument."""
+        here = text.replace(ADDRESS, self.server.base_url.removesuffix("/v1"))
+        proxies = {name: value for name, value in os.environ.items() if name.lower() == "no_proxy"}
+        done = subprocess.run(
+            (*command, here),
+            cwd=self.home,
+            env=environment({**proxies, "HOME": str(self.home)}),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=LONGEST,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    home = tmp_path_factory.mktemp("a checkout 目录")
+    shutil.copy(ROOT / "config.env.example", home)
+    with started("serve", "--home", ".", "--port", "0", cwd=home) as server:
+        yield Terminal(home, server)
+
+
+def content(answer: str) -> str:
+    (choice,) = json.loads(answer)["choices"]
+    assert choice["finish_reason"] == "stop"
+    return str(choice["message"]["content"])
+
+
+def shows_the_sum(answer: str) -> None:
+    """An answer in which a tool was called."""
+    called, end, rest = content(answer).partition("<<<[END_TOOL_REQUEST]>>>")
+    assert "SciCalculator" in called
+    assert end
+    assert "84" in rest
+
+
+def shows_both_sums_in_a_stream(answer: str) -> None:
+    events = [line.removeprefix("data: ") for line in answer.splitlines() if line.startswith("data: ")]
+    assert events[-1] == "[DONE]"
+    deltas = [choice["delta"] for event in events[:-1] for choice in json.loads(event)["choices"]]
+    rest = "".join(delta.get("content") or "" for delta in deltas).rpartition("<<<[END_TOOL_REQUEST]>>>")[2]
+    assert "1024" in rest
+    assert "51" in rest
+
+
+def shows_the_result(answer: str) -> None:
+    assert "1028" in json.dumps(json.loads(answer))
+
+
+def lists_the_model(answer: str) -> None:
+    assert "vcp-demo" in [model["id"] for model in json.loads(answer)["data"]]
+
+
+CURL: dict[str, Callable[[str], None]] = {
+    '"content": "What is 12*7?"': shows_the_sum,
+    '"stream": true': shows_both_sums_in_a_stream,
+    "/v1/human/tool": shows_the_result,
+    "/v1/models": lists_the_model,
+}
+"""What tells each of the README's curl commands, and what it must show."""
+
+ELSEWHERE = ("make run\n", "make test\n", "cp config.env.example config.env\n")
+"""Blocks of shell that other tests run."""
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_every_block_of_shell_is_run_by_a_test(name: str) -> None:
+    others = [block for block in blocks(name, "sh") if block not in ELSEWHERE]
+    assert len(others) == len(CURL)
+    for words in CURL:
+        assert ADDRESS in block_with(name, "sh", words)
+
+
+@pytest.mark.external
+@pytest.mark.parametrize("words", CURL)
+@pytest.mark.parametrize("name", READMES)
+def test_a_curl_command_does_what_it_is_shown_for(terminal: Terminal, name: str, words: str) -> None:
+    CURL[words](terminal.run("/bin/sh", "-c", text=block_with(name, "sh", words)))
+
+
+@pytest.mark.external
+def test_the_line_that_the_server_prints_works_when_it_is_pasted(terminal: Terminal) -> None:
+    shows_the_sum(terminal.run("/bin/sh", "-c", text=terminal.server.lines[-1].replace("curl ", "curl -s ", 1)))
+
+
+def test_the_tool_command_does_what_the_curl_command_does(terminal: Terminal) -> None:
+    texts = [(ROOT / name).read_text(encoding="utf-8") for name in READMES]
+    (command,) = {found for text in texts for found in re.findall(r"`\.venv/bin/vcp (tool .+?)`", text)}
+    shows_the_result(terminal.run("/bin/sh", "-c", text=f"{shlex.join(VCP)} {command}"))
+
+
+def test_the_python_example_prints_the_answer(terminal: Terminal) -> None:
+    (example,) = {example for name in READMES for example in blocks(name, "python")}
+    printed = terminal.run(sys.executable, "-c", text=example)
+    assert "84" in printed.partition("<<<[END_TOOL_REQUEST]>>>")[2]
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("remember that I like tea", "DailyNoteWrite"),
+        ("记住我喜欢喝茶", "DailyNoteWrite"),
+        ("missing tool", "NoSuchTool"),
+        ("think", "<think>"),
+    ],
+)
+def test_the_demo_model_understands_what_the_readme_says_to_it(terminal: Terminal, said: str, shown: str) -> None:
+    for name in READMES:
+        assert f"`{said}`" in (ROOT / name).read_text(encoding="utf-8")
+    body = {"model": "vcp-demo", "messages": [{"role": "user", "content": said}]}
+    headers = {"Authorization": f"Bearer {terminal.server.key}"}
+    url = f"{terminal.server.base_url}/chat/completions"
+    assert shown in content(httpx.post(url, json=body, headers=headers, timeout=60, trust_env=False).text)
+    if shown == "DailyNoteWrite":
+        diaries = [path.read_text(encoding="utf-8") for path in (terminal.home / "dailynote").glob("*/*.txt")]
+        assert any(words in diary for words in ("I like tea", "喜欢喝茶") for diary in diaries)
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_the_settings_for_a_real_model_are_all_that_is_needed(tmp_path: Path, name: str) -> None:
+    shutil.copy(ROOT / "config.env.example", tmp_path)
+    assert "cp config.env.example config.env\n" in blocks(name, "sh")
+    subprocess.run(("/bin/sh", "-c", "cp config.env.example config.env"), cwd=tmp_path, check=True)
+    (lines,) = blocks(name, "ini")
+    with (tmp_path / "config.env").open("a", encoding="utf-8") as config:
+        config.write(lines)
+    loaded = load(tmp_path, {})
+    assert loaded.problems == ()
+    settings = loaded.settings
+    assert (settings.api_url, settings.api_key, settings.key) == (
+        "https://api.example.com",
+        "the-key-of-that-service",
+        "a-long-random-text-of-your-own",
+    )
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_the_agent_of_the_readme_tells_the_model_what_it_may_do(tmp_path: Path, name: str) -> None:
+    async def test() -> None:
+        (tmp_path / "Agent").mkdir()
+        (tmp_path / "Agent" / "Nova.txt").write_text(block_with(name, "text", "You are Nova"), encoding="utf-8")
+        (agents,) = blocks(name, "json")
+        (tmp_path / "agent_map.json").write_text(agents, encoding="utf-8")
+        diary = tmp_path / "dailynote" / "Nova"
+        diary.mkdir(parents=True)
+        (diary / "2025-01-01-10_00_00.txt").write_text("[2025-01-01] - Nova\nThe user likes tea.", encoding="utf-8")
+        script = [say(call_text("SciCalculator", expression="6*7")), say("done")]
+        async with (
+            ScriptedUpstream(script) as upstream,
+            running(tmp_path, upstream.base_url) as server,
+        ):
+            await server.chat({"role": "system", "content": "{{Nova}}"}, "hello")
+            told = upstream.bodies[0]["messages"][0]["content"]
+            assert told.startswith("You are Nova. Today is ")
+            assert "The user likes tea." in told
+            assert "SciCalculator" in told
+            assert "{{" not in told
+            assert "42" in json.dumps(upstream.bodies[1]["messages"][-1])
+
+    run(test())

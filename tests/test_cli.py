@@ -1,0 +1,394 @@
+"""The commands as a person uses them: real processes, real signals, real exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+import signal
+import socket
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.cli import main
+from app.demo.script import Hold, Reply, Send, say
+from app.demo.scripted import ScriptedUpstream
+from app.services import HOME_FOLDERS
+from tests.plugins.watching import appears, lives, vanishes
+from tests.program import VCP, Program, environment, started, vcp
+from tests.server import call_text, read_stream, run, write_plugin
+
+QUESTION = {"model": "any", "messages": [{"role": "user", "content": "What is 12*7?"}]}
+NOWHERE = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
+"""Proxies that do not answer; nothing that stays on this machine may ask them."""
+
+
+def client(program: Program, key: str | None = None) -> httpx.Client:
+    headers = {"Authorization": f"Bearer {key or program.key}"}
+    return httpx.Client(base_url=program.base_url, headers=headers, timeout=60, trust_env=False)
+
+
+# ---------------------------------------------------------------- The first start and the second
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What one start of a server left behind."""
+
+    home: Path
+    banner: str
+    log: str
+    key: str
+    answer: dict[str, Any]
+    exit_code: int
+
+
+def start_in(home: Path) -> Start:
+    with started("serve", "--port", "0", cwd=home, environ=NOWHERE) as program:
+        key = program.key
+        with client(program) as web:
+            answer = web.post("/chat/completions", json=QUESTION).json()
+        code = program.stop()
+        return Start(home, program.banner, program.logged, key, answer, code)
+
+
+@pytest.fixture(scope="module")
+def empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("empty")
+
+
+@pytest.fixture(scope="module")
+def first(empty_home: Path) -> Start:
+    return start_in(empty_home)
+
+
+@pytest.fixture(scope="module")
+def second(first: Start) -> Start:
+    return start_in(first.home)
+
+
+def test_a_start_in_an_empty_folder_makes_the_folders_of_an_installation(first: Start) -> None:
+    assert sorted(path.name for path in first.home.iterdir()) == sorted([".vcp", *HOME_FOLDERS])
+
+
+def test_the_generated_key_is_kept_for_its_owner_alone(first: Start) -> None:
+    path = first.home / ".vcp" / "server.key"
+    assert path.read_text(encoding="utf-8").strip() == first.key
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_the_key_is_told_on_the_terminal_and_never_in_the_log(first: Start) -> None:
+    told = [line for line in first.banner.splitlines() if first.key in line]
+    assert [line.split()[0] for line in told] == ["key", "curl"]
+    assert first.key not in first.log
+
+
+def test_a_start_tells_everything_that_a_newcomer_needs_once_and_in_order(first: Start) -> None:
+    begins = [
+        line.split("/")[0].strip() for line in first.banner.splitlines() if re.match(r"  (base|key|Try|curl)", line)
+    ]
+    assert [begin.split()[0] for begin in begins] == ["base", "key", "Try", "curl"]
+    assert "built-in demo model" in first.banner
+    assert "演示模型" in first.banner
+
+
+def test_the_first_chat_calls_a_tool_though_a_proxy_is_set(first: Start) -> None:
+    (choice,) = first.answer["choices"]
+    assert "<<<[TOOL_REQUEST]>>>" in choice["message"]["content"]
+    assert "84" in choice["message"]["content"].partition("<<<[END_TOOL_REQUEST]>>>")[2]
+    assert choice["finish_reason"] == "stop"
+
+
+def test_a_quiet_server_ends_with_exit_code_0(first: Start) -> None:
+    assert first.exit_code == 0
+    assert "Traceback" not in first.log
+
+
+def test_the_second_start_uses_the_key_of_the_first(first: Start, second: Start) -> None:
+    assert second.key == first.key
+    assert second.exit_code == 0
+
+
+# ---------------------------------------------------------------- With a config.env
+
+
+def test_a_configured_server_has_its_own_model_and_key_and_names_bad_lines_of_the_file(tmp_path: Path) -> None:
+    home = tmp_path / "my home 我的 家"
+    home.mkdir()
+    config = home / "config.env"
+    config.write_text(
+        "API_URL=http://127.0.0.1:9\nKey=own-key\nMaxVCPLoopStream=many\nDetector1=alone\n", encoding="utf-8"
+    )
+    with started("serve", "--home", str(home), "--port", "0", cwd=tmp_path) as program:
+        with client(program, "own-key") as web:
+            assert web.get("/models", headers={"Authorization": "Bearer wrong"}).status_code == 401
+            block = call_text("SciCalculator", expression="6*7")
+            answer = web.post("/human/tool", content=block, headers={"Content-Type": "text/plain"})
+            assert (answer.status_code, "42" in answer.text) == (200, True)
+        assert program.stop() == 0
+        log = program.logged
+    assert sorted(path.name for path in tmp_path.iterdir()) == [home.name]
+    assert "demo model" not in program.banner
+    assert "演示" not in program.banner
+    assert "own-key" not in program.banner + log
+    assert not (home / ".vcp" / "server.key").exists()
+    assert f"{config}:3: MaxVCPLoopStream: " in log
+    assert f"{config}:4: Detector1: " in log
+
+
+def test_a_generated_key_is_not_shown_where_other_machines_get_in_and_the_curl_line_still_works(tmp_path: Path) -> None:
+    plain = {"PYTHONIOENCODING": "ascii"}  # a terminal without Chinese letters must not end the program
+    with started("serve", "--host", "0.0.0.0", "--port", "0", cwd=tmp_path, environ=plain) as program:
+        key = (tmp_path / ".vcp" / "server.key").read_text(encoding="utf-8").strip()
+        shown = program.lines[-1]
+        assert program.stop() == 0
+        assert key not in program.banner + program.logged
+    assert str(tmp_path / ".vcp" / "server.key") in program.banner
+    assert f"$(cat {shlex.quote(str(tmp_path / '.vcp' / 'server.key'))})" in shown
+
+
+# ---------------------------------------------------------------- What cannot be begun
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run a command that must end with exit code 2; returns its complaint, and there is nothing on stdout."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    printed = capsys.readouterr()
+    assert (ended.value.code, printed.out) == (2, "")
+    return printed.err
+
+
+@pytest.mark.parametrize("name", ["Key", "Image_Key"])
+def test_a_placeholder_key_is_refused_where_other_machines_get_in(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    given = {"Key": "please-change-me", "Image_Key": "please-change-me-too"}
+    (tmp_path / "config.env").write_text(f"HOST=0.0.0.0\n{name}={given[name]}\n", encoding="utf-8")
+    told = refused(capsys, "serve", "--home", str(tmp_path), "--port", "0")
+    assert told.startswith(f"vcp: {name} is still the placeholder of config.env.example while HOST=0.0.0.0")
+    assert given[name] not in told
+
+
+def test_a_port_that_is_taken_is_named_with_the_way_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        told = refused(capsys, "serve", "--home", str(tmp_path), "--port", port)
+    assert f"cannot listen on 127.0.0.1 port {port}" in told
+    assert "--port" in told
+
+
+@pytest.mark.parametrize("port", ["x", "-1", "65536", "６００５", ""])
+def test_a_port_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, port: str) -> None:
+    told = refused(capsys, "serve", "--home", str(tmp_path), f"--port={port}")
+    assert f"'{port}' is not a port, a number from 0 to 65535" in told
+
+
+def test_a_home_that_does_not_exist_is_refused_and_not_made(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    home = tmp_path / "gone"
+    assert f"--home {home} is not a folder" in refused(capsys, "serve", "--home", str(home))
+    assert not home.exists()
+
+
+def test_a_config_that_cannot_be_read_ends_the_start(tmp_path: Path) -> None:
+    (tmp_path / "config.env").mkdir()
+    done = vcp("serve", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert str(tmp_path / "config.env") in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("dance",), ("serve", "--unknown"), ("tool",)])
+def test_a_command_line_without_sense_is_refused(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    assert refused(capsys, *words).startswith("usage: vcp")
+
+
+# ---------------------------------------------------------------- The end of a server
+
+SLEEPER = """
+import os, time
+open("pid.tmp", "w").write(str(os.getpid()))
+os.rename("pid.tmp", "pid")
+time.sleep(600)
+"""
+
+
+@asynccontextmanager
+async def answering(program: Program, key: str, **body: Any) -> AsyncIterator[tuple[httpx.AsyncClient, httpx.Response]]:
+    """A streamed answer whose head has come."""
+    headers = {"Authorization": f"Bearer {key}"}
+    async with (
+        httpx.AsyncClient(base_url=program.base_url, headers=headers, timeout=60, trust_env=False) as web,
+        web.stream("POST", "/chat/completions", json={**QUESTION, "stream": True, **body}) as response,
+    ):
+        assert response.status_code == 200
+        yield web, response
+
+
+async def refuses(address: str) -> None:
+    """Wait until nobody listens at the address any more."""
+    url = httpx.URL(address)
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection(url.host, url.port)
+            except ConnectionRefusedError:
+                return
+            except ConnectionResetError:  # it was still in the queue when the server closed it
+                continue
+            writer.close()
+            await asyncio.sleep(0.01)
+
+
+def configured(home: Path, upstream: str, *lines: str) -> None:
+    text = "\n".join([f"API_URL={upstream}", "Key=k", *lines]) + "\n"
+    (home / "config.env").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_an_answer_that_runs_may_end_before_the_server_does(tmp_path: Path, number: signal.Signals) -> None:
+    """P83."""
+
+    async def test() -> None:
+        answer = say("the first half and the second half").streamed()
+        async with ScriptedUpstream([halved(answer)]) as upstream:
+            configured(tmp_path, upstream.base_url)
+            with started("serve", "--port", "0", cwd=tmp_path) as program:
+                async with answering(program, "k") as (_, response):
+                    await upstream.held()
+                    program.process.send_signal(number)
+                    await refuses(program.base_url)
+                    upstream.release()
+                    await response.aread()
+                read = read_stream(response)
+                assert (read.text, read.finishes, read.done) == ("the first half and the second half", ["stop"], 1)
+                assert await asyncio.to_thread(program.ended) == 0
+                assert "Traceback" not in program.logged
+
+    run(test())
+
+
+def halved(reply: Reply) -> Reply:
+    """The reply with a gate in its middle."""
+    data = b"".join(step.data for step in reply.steps if isinstance(step, Send))
+    middle = len(data) // 2
+    return Reply((Send(data[:middle]), Hold(), Send(data[middle:])))
+
+
+def test_a_tool_that_runs_too_long_ends_with_the_server(tmp_path: Path) -> None:
+    """P43: the stream has a proper end, the exit code is 0, and no process is left."""
+
+    async def test() -> None:
+        folder = write_plugin(tmp_path, "Sleeper", SLEEPER)
+        async with ScriptedUpstream([say(call_text("Sleeper"))]) as upstream:
+            configured(tmp_path, upstream.base_url, "ShutdownSeconds=1", "PluginStopSeconds=1")
+            with started("serve", "--port", "0", cwd=tmp_path) as program:
+                async with answering(program, "k") as (_, response):
+                    await appears(folder / "pid")
+                    program.process.send_signal(signal.SIGTERM)
+                    await response.aread()
+                read = read_stream(response)
+                assert (len(read.finishes), read.done) == (1, 1)
+                assert await asyncio.to_thread(program.ended) == 0
+                assert not lives(int((folder / "pid").read_text()))
+                assert "Traceback" not in program.logged
+
+    run(test())
+
+
+def test_a_second_signal_does_not_wait_for_open_answers(tmp_path: Path) -> None:
+    async def test() -> None:
+        with started("serve", "--port", "0", cwd=tmp_path, environ={"ShutdownSeconds": "600"}) as program:
+            key = program.key
+            async with answering(program, key, messages=[{"role": "user", "content": "slow"}]) as (_, response):
+                pieces = response.aiter_text()
+                await anext(pieces)
+                program.process.send_signal(signal.SIGINT)
+                await refuses(program.base_url)
+                program.process.send_signal(signal.SIGINT)
+                rest = "".join([piece async for piece in pieces])
+            assert rest.rstrip().endswith("data: [DONE]")
+            assert await asyncio.to_thread(program.ended) == 0
+            assert "Traceback" not in program.logged
+
+    run(test())
+
+
+# ---------------------------------------------------------------- vcp tool, vcp demo
+
+
+def test_a_tool_prints_its_result_as_json(tmp_path: Path) -> None:
+    done = vcp("tool", "SciCalculator", "expression=1+1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "2" in json.dumps(json.loads(done.stdout))
+
+
+def outcome(capsys: pytest.CaptureFixture[str], home: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    with pytest.raises(SystemExit) as ended:
+        main(("tool", "--home", str(home), *words))
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, json.loads(capsys.readouterr().out)
+
+
+def test_a_tool_that_fails_gives_exit_code_1_and_says_why(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, told = outcome(capsys, tmp_path, "SciCalculator", "expression=1/0")
+    assert code == 1
+    assert "zero" in json.dumps(told)
+
+
+def test_a_value_may_contain_anything(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write_plugin(
+        tmp_path, "Echo", 'import sys, json\nprint(json.dumps({"status": "success", "result": json.load(sys.stdin)}))'
+    )
+    code, told = outcome(capsys, tmp_path, "Echo", "text=a=b 「末」 \n", "empty=", "名=值")
+    assert code == 0
+    assert {"text": "a=b 「末」 \n", "empty": "", "名": "值"}.items() <= told.items()
+
+
+def test_a_tool_that_nobody_has_cannot_be_begun(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "NoSuchTool" in refused(capsys, "tool", "--home", str(tmp_path), "NoSuchTool", "a=b")
+
+
+@pytest.mark.parametrize("field", ["expression", "=1", ""])
+def test_an_argument_that_is_not_key_and_value_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, field: str
+) -> None:
+    told = refused(capsys, "tool", "--home", str(tmp_path), "SciCalculator", field)
+    assert f"'{field}' is not key=value" in told
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_a_tool_that_is_broken_off_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
+    folder = write_plugin(tmp_path, "Sleeper", SLEEPER)
+
+    async def test() -> None:
+        process = await asyncio.create_subprocess_exec(
+            *VCP, "tool", "Sleeper", cwd=tmp_path, env=environment(), stderr=asyncio.subprocess.PIPE
+        )
+        await appears(folder / "pid")
+        process.send_signal(number)
+        _, errors = await process.communicate()
+        assert process.returncode == 1
+        assert b"Traceback" not in errors
+        await vanishes(int((folder / "pid").read_text()))
+
+    run(test())
+
+
+def test_the_demo_model_runs_alone_and_takes_any_key(tmp_path: Path) -> None:
+    with started("demo", "--port", "0", cwd=tmp_path, last_line="demo model") as program:
+        address = re.findall(r"API_URL=(\S+)", program.banner)[0]
+        headers = {"Authorization": "Bearer whatever"}
+        answer = httpx.post(f"{address}/v1/chat/completions", json=QUESTION, headers=headers, trust_env=False)
+        assert "SciCalculator" in answer.json()["choices"][0]["message"]["content"]
+        assert program.stop(signal.SIGINT) == 0
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,175 @@
+"""The composition root: what it makes and finds, the order of start and stop, and what a failed start leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+import app.services as services_module
+from app.extend import CallContext, Door, ToolCall
+from app.services import HOME_FOLDERS, Services, make_home, parse_plugin_env
+from tests.server import ECHO, write_plugin
+from tests.web.asgi import services_in
+
+
+def test_the_folders_of_an_installation_are_made_and_what_is_there_stays(tmp_path: Path) -> None:
+    home = tmp_path / "new" / "我的 home"
+    (home / "Agent").mkdir(parents=True)
+    (home / "Agent" / "Nova.txt").write_text("hi", encoding="utf-8")
+    for _ in range(2):
+        make_home(home)
+    assert sorted(path.name for path in home.iterdir()) == sorted(HOME_FOLDERS)
+    assert (home / "Agent" / "Nova.txt").read_text(encoding="utf-8") == "hi"
+
+
+def test_plugins_come_from_the_home_and_the_program_and_those_of_the_home_win(tmp_path: Path) -> None:
+    write_plugin(tmp_path, "Echo", ECHO)
+    write_plugin(tmp_path, "SciCalculator", ECHO, displayName="mine")
+    specs = services_in(tmp_path).router.specs()
+    assert {"Echo", "SciCalculator", "DailyNoteWrite"} <= set(specs)
+    assert specs["SciCalculator"].display == "mine"
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_home_that_is_the_program_itself_finds_each_plugin_once_and_without_complaint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, linked: bool
+) -> None:
+    program = tmp_path / "program"
+    write_plugin(program, "Echo", ECHO)
+    home = program
+    if linked:
+        home = tmp_path / "link"
+        home.symlink_to(program, target_is_directory=True)
+    monkeypatch.setattr(services_module, "program_plugins", lambda: program / "Plugin")
+    assert list(services_in(home).router.specs()) == ["Echo"]
+    assert caplog.records == []
+
+
+def test_a_plugin_that_cannot_be_read_is_named_in_the_log_and_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_plugin(tmp_path, "Echo", ECHO)
+    broken = write_plugin(tmp_path, "Broken", ECHO)
+    (broken / "plugin-manifest.json").write_text("{oops", encoding="utf-8")
+    assert "Echo" in services_in(tmp_path).router.specs()
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "Broken" in caplog.text
+
+
+def watched(services: Services, seen: list[str], fails: str = "") -> None:
+    """Note what is started and stopped; ``fails`` names a step that raises."""
+
+    def noting(name: str, real: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+        async def step(*arguments: object) -> None:
+            seen.append(name)
+            await real(*arguments)
+            if name == fails:
+                raise ZeroDivisionError(name)
+
+        return step
+
+    for part in ("upstream", "plugins"):
+        owner = getattr(services, part)
+        owner.start = noting(f"start {part}", owner.start)
+        owner.stop = noting(f"stop {part}", owner.stop)
+    services.background.stop = noting("stop background", services.background.stop)  # type: ignore[method-assign]  # watched
+    services.running.stop_all = noting("stop running", services.running.stop_all)  # type: ignore[method-assign]  # watched
+
+
+STOPS = ["stop running", "stop background", "stop plugins", "stop upstream"]
+
+
+@pytest.mark.parametrize(
+    ("fails", "expected"),
+    [
+        ("", ["start upstream", "start plugins", "inside", *STOPS]),
+        ("start upstream", ["start upstream", "stop upstream"]),
+        ("start plugins", ["start upstream", "start plugins", "stop plugins", "stop upstream"]),
+        ("stop background", ["start upstream", "start plugins", "inside", *STOPS]),
+        ("inside", ["start upstream", "start plugins", "inside", *STOPS]),
+    ],
+)
+def test_parts_are_stopped_in_reverse_whatever_fails(tmp_path: Path, fails: str, expected: list[str]) -> None:
+    seen: list[str] = []
+
+    async def main() -> None:
+        services = services_in(tmp_path)
+        watched(services, seen, fails)
+
+        async def life() -> None:
+            async with services.running_parts():
+                assert services.ready
+                seen.append("inside")
+                if fails == "inside":
+                    raise ZeroDivisionError
+
+        if fails:
+            with pytest.raises(ZeroDivisionError):
+                await life()
+        else:
+            await life()
+        assert not services.ready
+
+    asyncio.run(main())
+    assert seen == expected
+
+
+def test_a_stop_ends_the_process_of_a_call_that_is_running(tmp_path: Path) -> None:
+    write_plugin(
+        tmp_path,
+        "Hang",
+        "import json, pathlib, sys, time\n"
+        "pathlib.Path(json.loads(sys.stdin.read())['begun']).touch()\n"
+        "while True: time.sleep(60)",
+    )
+
+    async def main() -> None:
+        services = services_in(tmp_path, "ShutdownSeconds=0.1", "PluginStopSeconds=0.1")
+        begun = tmp_path / "begun"
+        async with services.running_parts():
+            call = asyncio.create_task(
+                services.router.call(ToolCall("c", "Hang", {"begun": str(begun)}), CallContext("t", Door.COMMAND_LINE))
+            )
+            while not begun.exists():
+                await asyncio.sleep(0.005)
+        result = await asyncio.wait_for(call, 10)
+        assert not result.ok
+
+    asyncio.run(main())
+
+
+def test_names_of_turns_and_calls_are_unique_over_restarts(tmp_path: Path) -> None:
+    first, second = services_in(tmp_path), services_in(tmp_path)
+    ids = [services.new_id("call") for services in (first, second) for _ in range(3)]
+    assert len(set(ids)) == 6
+    assert all(name.startswith("call-") for name in ids)
+
+
+def test_a_plugins_own_settings_are_read_by_the_grammar_of_the_main_file() -> None:
+    assert parse_plugin_env('A="x # y" # note\r\nB=1#2\r\nA=last\r\n') == {"A": "last", "B": "1"}
+
+
+def test_parts_that_others_bring_start_and_stop_with_the_server(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    class Part:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        async def start(self) -> None:
+            seen.append(f"start {self.name}")
+
+        async def stop(self) -> None:
+            seen.append(f"stop {self.name}")
+
+    async def main() -> None:
+        services = Services(services_in(tmp_path).config, "key", lifecycles=(Part("a"), Part("b")))
+        async with services.running_parts():
+            seen.append("inside")
+
+    asyncio.run(main())
+    assert seen == ["start a", "start b", "inside", "stop b", "stop a"]

@@ -1,0 +1,312 @@
+"""The router: names, order of checks, arguments, events (spec 4.4, 4.5; D4, D5, D22, D39, D68)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from app.extend import (
+    CallContext,
+    CallFinished,
+    CallStarted,
+    Door,
+    ErrorKind,
+    Event,
+    Outcome,
+    ToolCall,
+    ToolCommand,
+    ToolResult,
+    ToolSpec,
+)
+from app.tools.guard import PasswordGuard
+from app.tools.router import Router, prepare_arguments
+
+CONTEXT = CallContext("turn-1", Door.STREAM)
+
+
+class Events:
+    def __init__(self) -> None:
+        self.seen: list[Event] = []
+
+    def publish(self, event: Event) -> None:
+        self.seen.append(event)
+
+    @property
+    def finished(self) -> CallFinished:
+        (event,) = [event for event in self.seen if isinstance(event, CallFinished)]
+        return event
+
+
+class Source:
+    """Tools that answer with what they were given."""
+
+    def __init__(self, *specs: ToolSpec, work: Callable[..., Any] | None = None) -> None:
+        self._specs = {spec.name: spec for spec in specs}
+        self._work = work
+        self.calls: list[ToolCall] = []
+
+    def tools(self) -> Mapping[str, ToolSpec]:
+        return self._specs
+
+    async def call(
+        self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
+    ) -> ToolResult:
+        self.calls.append(call)
+        if self._work is not None:
+            result = await self._work(started)
+            assert isinstance(result, ToolResult)
+            return result
+        started(pid=7)
+        return ToolResult(structured={"origin": spec.origin, "command": call.command})
+
+
+def tool(name: str, *commands: ToolCommand, origin: str = "local") -> ToolSpec:
+    return ToolSpec(name, origin, name, commands)
+
+
+def command(id: str, typed: bool = False, **properties: Any) -> ToolCommand:
+    parameters = {"type": "object", "properties": properties} if properties else None
+    return ToolCommand(id, id, "d", parameters=parameters, typed=typed)
+
+
+def ask(router: Router, name: str, **arguments: str) -> ToolResult:
+    return asyncio.run(router.call(ToolCall("c1", name, arguments, texts=arguments), CONTEXT))
+
+
+def test_a_call_is_published_with_its_beginning_and_end() -> None:
+    events = Events()
+    result = ask(Router([Source(tool("A"))], [], events), "A")
+    assert result.structured == {"origin": "local", "command": None}
+    started, finished = events.seen
+    assert started == CallStarted("turn-1", "c1", "A", Door.STREAM, "local", False, 7)
+    assert isinstance(finished, CallFinished)
+    assert (finished.outcome, finished.result, finished.spec) == (Outcome.SUCCESS, result, tool("A"))
+    assert finished.waited >= 0 <= finished.ran
+
+
+def test_an_unknown_tool_is_a_result_that_names_it_and_never_started() -> None:
+    events = Events()
+    result = ask(Router([Source(tool("A"))], [], events), "B")
+    assert result.error_kind is ErrorKind.UNKNOWN_TOOL
+    assert '"B"' in result.message
+    assert [type(event) for event in events.seen] == [CallFinished]
+    assert (events.finished.spec, events.finished.outcome, events.finished.ran) == (None, Outcome.ERROR, 0.0)
+
+
+@pytest.mark.parametrize("name", ["A", "Unknown"])
+def test_the_password_is_asked_for_before_it_is_told_whether_a_tool_exists(name: str) -> None:
+    source = Source(tool("A"))
+    events = Events()
+    result = ask(Router([source], [PasswordGuard(lambda: "123456")], events), name)
+    assert result.error_kind is ErrorKind.REFUSED
+    assert source.calls == []
+    assert events.finished.outcome is Outcome.ERROR
+
+
+def test_guards_are_asked_in_order_and_the_first_refusal_counts() -> None:
+    asked: list[str] = []
+
+    class Says:
+        def __init__(self, name: str, refuses: bool) -> None:
+            self.name, self.refuses = name, refuses
+
+        async def check(self, spec: ToolSpec | None, call: ToolCall, context: CallContext) -> ToolResult | None:
+            asked.append(self.name)
+            return ToolResult(error_kind=ErrorKind.REFUSED, message=self.name) if self.refuses else None
+
+    guards = [Says("first", False), Says("second", True), Says("third", True)]
+    assert ask(Router([Source(tool("A"))], guards, Events()), "A").message == "second"
+    assert asked == ["first", "second"]
+
+
+def test_a_guard_that_fails_refuses() -> None:
+    class Broken:
+        async def check(self, spec: ToolSpec | None, call: ToolCall, context: CallContext) -> ToolResult | None:
+            raise ZeroDivisionError("no list of codes")
+
+    source = Source(tool("A"))
+    result = ask(Router([source], [Broken()], Events()), "A")
+    assert result.error_kind is ErrorKind.EXECUTION
+    assert source.calls == []
+
+
+def test_a_source_that_raises_becomes_an_error_result() -> None:
+    async def work(started: Callable[..., None]) -> ToolResult:
+        started()
+        raise ZeroDivisionError("by nought")
+
+    events = Events()
+    result = ask(Router([Source(tool("A"), work=work)], [], events), "A")
+    assert (result.error_kind, result.message) == (ErrorKind.EXECUTION, "ZeroDivisionError: by nought")
+    assert events.finished.outcome is Outcome.ERROR
+
+
+def test_a_cancelled_call_is_published_as_cancelled_and_the_caller_is_told() -> None:
+    events = Events()
+    begun = asyncio.Event()
+
+    async def work(started: Callable[..., None]) -> ToolResult:
+        started()
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def main() -> None:
+        router = Router([Source(tool("A"), work=work)], [], events)
+        task = asyncio.create_task(router.call(ToolCall("c1", "A", {}), CONTEXT))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert (events.finished.outcome, events.finished.result.error_kind) == (Outcome.CANCELLED, ErrorKind.CANCELLED)
+
+
+def test_a_call_that_the_server_ended_counts_as_cancelled_too() -> None:
+    async def work(started: Callable[..., None]) -> ToolResult:
+        return ToolResult(error_kind=ErrorKind.CANCELLED, message="stopping")
+
+    events = Events()
+    ask(Router([Source(tool("A"), work=work)], [], events), "A")
+    assert events.finished.outcome is Outcome.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("name", "origin", "wanted"),
+    [
+        ("A", "local", None),
+        ("A.run", "local", "run"),
+        ("A.walk", None, None),
+        ("B", "far", None),
+        ("Wan2.1Video", "local", None),
+        ("Wan2.1Video.make", "local", "make"),
+        ("A.literal", "far", None),
+        ("A.", None, None),
+        (".A", None, None),
+        (".", None, None),
+        ("", None, None),
+        ("a", None, None),
+        ("A.run.run", None, None),
+    ],
+)
+def test_names_with_and_without_dots(name: str, origin: str | None, wanted: str | None) -> None:
+    local = Source(tool("A", command("run"), command("literal")), tool("Wan2.1Video", command("make")))
+    far = Source(tool("A", origin="far"), tool("B", origin="far"), tool("A.literal", origin="far"))
+    result = ask(Router([local, far], [], Events()), name)
+    if origin is None:
+        assert result.error_kind is ErrorKind.UNKNOWN_TOOL
+    else:
+        assert result.structured == {"origin": origin, "command": wanted}
+
+
+def test_of_equal_names_the_first_source_wins_and_keeps_its_order() -> None:
+    router = Router(
+        [Source(tool("B"), tool("A")), Source(tool("C", origin="far"), tool("A", origin="far"))], [], Events()
+    )
+    assert [(spec.name, spec.origin) for spec in router.specs().values()] == [
+        ("B", "local"),
+        ("A", "local"),
+        ("C", "far"),
+    ]
+
+
+TEXT = {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "expected"),
+    [
+        pytest.param(["imageSize"], {"image-size": "1"}, {"imageSize": "1"}, id="folded"),
+        pytest.param(["imageSize"], {"IMAGE_SIZE": "1"}, {"imageSize": "1"}, id="case and underscore"),
+        pytest.param(["image_size"], {"image-size": "1"}, {"image_size": "1"}, id="hyphen"),
+        pytest.param(["imageSize"], {"imagesizes": "1"}, {"imagesizes": "1"}, id="no match stays as written"),
+        pytest.param(["aB", "a_b"], {"AB": "1"}, {"AB": "1"}, id="two matches: as written"),
+        pytest.param(["aB", "a_b"], {"aB": "1", "a_b": "2"}, {"aB": "1", "a_b": "2"}, id="exact beats folded"),
+        pytest.param(
+            ["x"], {"X": "1", "x": "2"}, {"X": "1", "x": "2"}, id="a folded key never overwrites an exact one"
+        ),
+        pytest.param(["x"], {"x": "2", "X": "1"}, {"x": "2", "X": "1"}, id="in any order"),
+        pytest.param([], {"Image-Size": "1"}, {"Image-Size": "1"}, id="nothing declared, nothing renamed"),
+        pytest.param(["text"], {"maid": "N", "Text": "t"}, {"maid": "N", "text": "t"}, id="maid stays"),
+    ],
+)
+def test_names_of_arguments_are_folded_to_declared_ones(
+    declared: list[str], given: dict[str, str], expected: dict[str, str]
+) -> None:
+    spec = tool("A", command("only", **dict.fromkeys(declared, TEXT)))
+    prepared = prepare_arguments(spec, ToolCall("c", "A", given, texts=given), None)
+    assert dict(prepared.arguments) == expected
+    assert dict(prepared.texts) == expected
+
+
+def test_of_several_commands_the_named_one_decides_and_without_one_all_together() -> None:
+    spec = tool("A", command("make", imageSize=TEXT), command("cut", image_size=TEXT, depth=TEXT))
+
+    def named(given: dict[str, str], by_name: str | None = None) -> dict[str, Any]:
+        return dict(prepare_arguments(spec, ToolCall("c", "A", given, texts=given), by_name).arguments)
+
+    assert named({"command": "make", "IMAGESIZE": "1"}) == {"command": "make", "imageSize": "1"}
+    assert named({"Command": " cut ", "IMAGESIZE": "1"}) == {"Command": " cut ", "image_size": "1"}
+    assert named({"IMAGESIZE": "1"}, "cut") == {"image_size": "1"}
+    assert named({"IMAGESIZE": "1", "DEPTH": "2"}) == {"IMAGESIZE": "1", "depth": "2"}
+    assert named({"command": "unknown", "DEPTH": "2"}) == {"command": "unknown", "depth": "2"}
+
+
+PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "n": {"type": "integer"},
+        "f": {"type": "number"},
+        "on": {"type": "boolean"},
+        "list": {"type": "array"},
+        "obj": {"type": "object"},
+        "text": {"type": "string"},
+        "ref": {"$ref": "#/$defs/Count"},
+        "free": {},
+    },
+    "$defs": {"Count": {"type": "integer"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("n", "7", 7),
+        ("n", "seven", "seven"),
+        ("f", "1.5", 1.5),
+        ("f", "Infinity", "Infinity"),
+        ("on", "True", True),
+        ("on", "yes", "yes"),
+        ("list", "[1]", [1]),
+        ("list", "{}", "{}"),
+        ("obj", '{"a":null}', {"a": None}),
+        ("text", "7", "7"),
+        ("ref", "7", 7),
+        ("free", "7", "7"),
+        ("extra", "7", "7"),
+    ],
+)
+def test_typed_commands_get_values_and_untyped_ones_the_text(name: str, text: str, value: Any) -> None:
+    for typed, expected in [(True, value), (False, text)]:
+        spec = tool("A", ToolCommand("only", "only", "d", parameters=PARAMETERS, typed=typed))
+        call = ToolCall("c", "A", {name: text}, texts={name: text})
+        prepared = prepare_arguments(spec, call, None)
+        assert prepared.arguments == {name: expected}
+        assert prepared.texts == {name: text}
+
+
+def test_values_that_did_not_come_as_text_are_not_converted() -> None:
+    spec = tool("A", ToolCommand("only", "only", "d", parameters=PARAMETERS, typed=True))
+    call = ToolCall("c", "A", {"n": "7", "list": [1]}, texts={})
+    assert prepare_arguments(spec, call, None).arguments == {"n": "7", "list": [1]}
+
+
+@pytest.mark.parametrize("parameters", [{}, {"properties": None}, {"properties": []}, {"properties": {"n": True}}])
+def test_odd_schemas_do_no_harm(parameters: dict[str, Any]) -> None:
+    spec = tool("A", ToolCommand("only", "only", "d", parameters=parameters, typed=True))
+    prepared = prepare_arguments(spec, ToolCall("c", "A", {"n": "7"}, texts={"n": "7"}), None)
+    assert prepared.arguments == {"n": "7"}
