@@ -219,7 +219,7 @@ async def kill(installation: Installation, record: Record, times: int) -> str:
             until = time.monotonic() + ANSWER_SECONDS
             first = 100_000 + round_number * 1000
             clients = [
-                asyncio.create_task(work(server, record, first + client, until, killed=killed))
+                asyncio.create_task(work(server, record, first + client * 100, until, killed=killed))
                 for client in range(CLIENTS)
             ]
             if not await record.until(before + KILL_AFTER, ANSWER_SECONDS):
