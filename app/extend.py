@@ -323,6 +323,7 @@ class TurnFinished:
     rounds: int
     calls: int
     error: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

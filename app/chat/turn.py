@@ -135,7 +135,7 @@ class Turn:
             try:
                 await self._settle()
             finally:
-                events.publish(TurnFinished(request.id, outcome, self._round, self._call_count, said))
+                events.publish(TurnFinished(request.id, outcome, self._round, self._call_count, said, request.model))
 
     @property
     def _keeps_tools(self) -> bool:
