@@ -9,7 +9,7 @@ import shlex
 import signal
 import socket
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -367,6 +367,15 @@ def test_an_argument_that_is_not_key_and_value_is_refused(
     assert f"'{field}' is not key=value" in told
 
 
+@pytest.fixture
+def heard_interrupts() -> Iterator[None]:
+    """Programs started in the test hear SIGINT, also when the tests run in the background of a script that does not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard_interrupts")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_tool_that_is_broken_off_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
     folder = write_plugin(tmp_path, "Sleeper", SLEEPER)
