@@ -89,6 +89,9 @@ def test_roots_without_a_formula_are_given_as_decimals() -> None:
     ("expression", "named"),
     [
         ("x/0", "division by zero"),
+        ("log(x, 0)", "neither 0 nor 1"),
+        ("stdev([1]) + x", "at least 2"),
+        ("quantiles([1,2], 0) + x", "from 2 up"),
         ("0^(-1)*x", "division by zero"),
         ("oo - oo", "undefined"),
         ("integrate(1/x, x, -1, 1)", "undefined"),
