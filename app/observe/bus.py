@@ -43,7 +43,7 @@ class EventBus:
         self._by_kind: dict[type, tuple[Callable[[Event], None], ...]] = {}
 
     def listen(self, listener: Callable[[Event], None], *kinds: type) -> None:
-        """Call ``listener`` at once with each event, or with those of ``kinds``; it must be quick and must not raise."""
+        """Call ``listener`` at once with each event, or those of ``kinds``; it must be quick and must not raise."""
         self._listeners = (*self._listeners, (listener, frozenset(kinds)))
         self._by_kind.clear()
 
