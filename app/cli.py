@@ -107,7 +107,7 @@ def _configured(options: argparse.Namespace, level: int = logging.INFO) -> Confi
     given = {"HOST": getattr(options, "host", None), "PORT": getattr(options, "port", None)}
     config = load(home.absolute(), os.environ, {key: str(value) for key, value in given.items() if value is not None})
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", config.zone))
     logging.basicConfig(level=logging.DEBUG if config.settings.debug_mode else level, handlers=[handler])
     for name in ("httpx", "httpcore", "asyncio", "uvicorn"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -143,7 +143,12 @@ async def _serving(config: Config, key: ServerKey) -> int:
 
 def _announce(config: Config, key: ServerKey, address: str) -> None:
     """Tell a person at the terminal how to use the server; a key only where D42 allows it."""
-    lines = ["", f"  base URL / 接口地址   {address}/v1"]
+    lines = [
+        "",
+        f"  VCP server {__version__} is running; Ctrl-C stops it. / 服务已启动，按 Ctrl-C 停止。",
+        "",
+        f"  base URL / 接口地址   {address}/v1",
+    ]
     assignment = None
     if key.path is None:
         lines.append("  key / 密钥            the Key that you configured / 你配置的 Key")
