@@ -325,6 +325,7 @@ class TurnFinished:
     rounds: int
     calls: int
     error: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ import orjson
 
 from app.errors import BadRequestError
 
+_BEYOND_64_BITS = 2.0**63
+
 
 def loads(data: bytes | str) -> Any:
     """Parse JSON; ``ValueError`` when it is none.
@@ -21,6 +23,22 @@ def loads(data: bytes | str) -> Any:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         return json.loads(data)
+
+
+def loads_request(data: bytes) -> Any:
+    """Parse what a client sent: whole numbers of any size keep every digit, for they are only passed on.
+
+    The fast parser makes decimals of those beyond 64 bits. Messages are not searched for them: they hold text.
+    """
+    value = loads(data)
+    fields = [field for name, field in value.items() if name != "messages"] if isinstance(value, dict) else []
+    while fields:
+        field = fields.pop()
+        if isinstance(field, float) and abs(field) >= _BEYOND_64_BITS:
+            return json.loads(data)
+        if isinstance(field, dict | list):
+            fields.extend(field.values() if isinstance(field, dict) else field)
+    return value
 
 
 def dumps(value: Any) -> bytes:

@@ -128,6 +128,8 @@ class Turn:
                 outcome, said = Outcome.ERROR, f"{type(error).__name__}: {error}"
                 await self._failed(VcpError(markers.FATAL_ERROR))
         except asyncio.CancelledError:  # also while an error was told
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()  # it ends here, and before Python 3.11.3 no time limit works in a cancelled task
             outcome, said = Outcome.CANCELLED, handle.reason or "cancelled"
             await self._stopped()
         finally:
@@ -135,7 +137,7 @@ class Turn:
             try:
                 await self._settle()
             finally:
-                events.publish(TurnFinished(request.id, outcome, self._round, self._calls_found, said))
+                events.publish(TurnFinished(request.id, outcome, self._round, self._calls_found, said, request.model))
 
     @property
     def _calls_found(self) -> int:

@@ -24,7 +24,7 @@ def log_event(event: Event) -> None:
     """Write the event's line, if it is one of those that get one."""
     match event:
         case TurnStarted():
-            log.info("turn %s: model %s, stream %s", event.turn_id, _line(event.model, MAX_NAME), event.stream)
+            log.debug("turn %s: model %s, stream %s", event.turn_id, _line(event.model, MAX_NAME), event.stream)
         case CallFound() if event.skipped_why:
             log.info("turn %s: call of %s not run: %s", event.turn_id, _line(event.tool, MAX_NAME), event.skipped_why)
         case CallFinished():
@@ -45,8 +45,9 @@ def log_event(event: Event) -> None:
             log.info("turn %s: diary of %s written to %s", event.turn_id, _line(event.maid, MAX_NAME), event.file_path)
         case TurnFinished():
             log.info(
-                "turn %s: %s after %d rounds and %d calls%s",
+                "turn %s of %s: %s after %d rounds and %d calls%s",
                 event.turn_id,
+                _line(event.model, MAX_NAME),
                 event.outcome.value,
                 event.rounds,
                 event.calls,

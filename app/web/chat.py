@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from app.chat.completion_rendering import CompletionRenderer
-from app.chat.payload import loads
+from app.chat.payload import loads_request
 from app.chat.render import Renderer
 from app.chat.running import RunningTurn, StopReason
 from app.chat.stream_rendering import StreamRenderer
@@ -31,7 +31,7 @@ REQUEST_ID_FIELDS = ("requestId", "messageId")
 def parse_chat_body(data: bytes) -> dict[str, Any]:
     """The chat body as a dict; ``BadRequestError`` naming what is wrong with it (D10)."""
     try:
-        body = loads(data)
+        body = loads_request(data)
     except (ValueError, RecursionError) as error:
         raise BadRequestError(f"the request body is not JSON: {error}") from None
     if not isinstance(body, dict):

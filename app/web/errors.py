@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import Any
 
@@ -12,6 +11,7 @@ from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.chat.payload import dumps
 from app.errors import BadRequestError, BodyTimeoutError, NotFoundError, VcpError
 from app.protocol.chat import error_object
 from app.protocol.markers import FATAL_ERROR
@@ -28,8 +28,7 @@ class JsonResponse(Response):
     media_type = "application/json; charset=utf-8"
 
     def __init__(self, content: Any, status_code: int = 200, headers: dict[str, str] | None = None) -> None:
-        body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-        super().__init__(body, status_code)
+        super().__init__(dumps(content), status_code)
         for name, value in (headers or {}).items():
             # Values that came from an upstream may hold more than the latin-1 that Starlette writes.
             self.raw_headers.append((name.lower().encode(), value.encode("utf-8", "surrogateescape")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.chat.payload import loads
+from app.chat.payload import loads_request
 from app.errors import BadRequestError
 from app.protocol import markers
 from app.services import Services
@@ -36,7 +36,7 @@ def interrupt_routes(services: Services) -> APIRouter:
         except ClientGoneError:
             return Response(status_code=400)
         try:
-            body = loads(data) if data.strip() else {}
+            body = loads_request(data) if data.strip() else {}
         except (ValueError, RecursionError) as error:
             raise BadRequestError(f"the request body is not JSON: {error}") from None
         found = request_id(body) if isinstance(body, dict) else None

@@ -37,7 +37,7 @@ def finished(result: ToolResult, outcome: Outcome, tool: str = "Echo") -> CallFi
 @pytest.mark.parametrize(
     ("event", "level", "parts"),
     [
-        (TurnStarted("t1", "gpt", True, "1.2.3.4"), logging.INFO, ["t1", "gpt"]),
+        (TurnStarted("t1", "gpt", True, "1.2.3.4"), logging.DEBUG, ["t1", "gpt"]),
         (CallFound("t1", "c1", "Echo", "inside a think part"), logging.INFO, ["Echo", "inside a think part"]),
         (
             finished(ToolResult(structured={"out": SECRET}), Outcome.SUCCESS),
@@ -55,13 +55,17 @@ def finished(result: ToolResult, outcome: Outcome, tool: str = "Echo") -> CallFi
             ["cancelled"],
         ),
         (DiaryWritten("t1", "Nova", "2026-01-01", "/d/x.txt", "m"), logging.INFO, ["Nova", "/d/x.txt"]),
-        (TurnFinished("t1", Outcome.ERROR, 2, 3, "upstream"), logging.INFO, ["2 rounds", "3 calls", "upstream"]),
+        (
+            TurnFinished("t1", Outcome.ERROR, 2, 3, "upstream", "gpt"),
+            logging.INFO,
+            ["gpt", "2 rounds", "3 calls", "upstream"],
+        ),
     ],
 )
 def test_one_line_for_what_an_operator_wants_to_see(
     event: Event, level: int, parts: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.INFO, "app.turns"):
+    with caplog.at_level(logging.DEBUG, "app.turns"):
         log_event(event)
     (record,) = caplog.records
     assert record.levelno == level
@@ -92,11 +96,11 @@ def test_the_rest_is_silent(event: Event, caplog: pytest.LogCaptureFixture) -> N
         finished(ToolResult(error_kind=ErrorKind.PLUGIN, message=NASTY + "x" * 10_000), Outcome.ERROR, NASTY),
         finished(ToolResult(), Outcome.SUCCESS, NASTY + "x" * 10_000),
         DiaryWritten("t1", NASTY + "x" * 10_000, "d", "f", "m"),
-        TurnFinished("t1", Outcome.ERROR, 1, 0, NASTY + "x" * 10_000),
+        TurnFinished("t1", Outcome.ERROR, 1, 0, NASTY + "x" * 10_000, NASTY + "x" * 10_000),
     ],
 )
 def test_nobody_writes_lines_of_his_own_or_lines_without_end(event: Event, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "app.turns"):
+    with caplog.at_level(logging.DEBUG, "app.turns"):
         log_event(event)
     (record,) = caplog.records
     assert record.getMessage().isprintable()
