@@ -177,6 +177,7 @@ class Services:
                 image_key=self._image_key,
                 expand_agents_in_all_roles=settings.expand_agents_in_all_roles,
                 resolve_variables_in_any_order=settings.resolve_variables_in_any_order,
+                detectors_last=settings.compat_profile == "head",
             ),
             AgentBook(home / "agent_map.json", TextFiles(home / "Agent")),
             VariableFiles(TextFiles(home / "TVStxt")),

@@ -75,7 +75,8 @@ class RunningTurns:
         """Raise ``TooManyTurnsError`` when no further turn may start."""
         if len(self._turns) >= self._limit:
             raise TooManyTurnsError(
-                f"{self._limit} chat requests are running already (MaxRunningTurns); try again when one has ended"
+                f"{self._limit} chat requests are running already (MaxRunningTurns); try again when one has ended / "
+                f"已有 {self._limit} 个对话请求在运行，请稍后重试"
             )
 
     def start(self, turn: RunningTurn, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:

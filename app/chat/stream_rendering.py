@@ -59,7 +59,7 @@ class StreamRenderer:
         if self._rounds == 1:
             self.headers = passed_headers(reply)
         else:
-            await self._say("\n")
+            await self._say(markers.ID_SEPARATOR, "\n")
         reader = RoundReader(
             self._answer, first_token, forward_usage=self._forward_usage, first_choice_only=self._rounds > 1
         )
@@ -69,7 +69,7 @@ class StreamRenderer:
 
     async def block(self, text: str) -> None:
         """A ShowVCP block in a chunk of its own."""
-        await self._say(text)
+        await self._say(markers.ID_SHOW_VCP, text)
 
     async def failed(self, error: VcpError) -> None:
         """A readable chunk, a finish and the end mark, whatever the fault (B20)."""
@@ -113,8 +113,8 @@ class StreamRenderer:
         await self._write(events, False)
         self._begun = True
 
-    async def _say(self, text: str) -> None:
-        await self._send(self._chunk(markers.ID_SHOW_VCP, self._delta(text), None))
+    async def _say(self, kind: str, text: str) -> None:
+        await self._send(self._chunk(kind, self._delta(text), None))
 
     async def _end_with(self, kind: str, text: str) -> None:
         said = self._chunk(kind, self._delta(text), None)

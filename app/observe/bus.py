@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from app.extend import Event
+from app.observe.digests import digested
 
 QUEUE_LIMIT = 1000
 
@@ -35,7 +36,10 @@ class Subscription:
 
 
 class EventBus:
-    """Hands every event to direct listeners (fast, synchronous) and to queued subscribers."""
+    """Hands every event to direct listeners (fast, synchronous) and to queued subscribers.
+
+    What waits in a queue holds no pictures: a digest is made of them, once, and only when somebody is subscribed.
+    """
 
     def __init__(self) -> None:
         self._subscriptions: tuple[Subscription, ...] = ()
@@ -63,8 +67,11 @@ class EventBus:
             self._by_kind[type(event)] = listeners
         for listener in listeners:
             listener(event)
+        if not self._subscriptions:
+            return
+        kept = digested(event)
         for subscription in self._subscriptions:
-            subscription.offer(event)
+            subscription.offer(kept)
 
     def _remove(self, gone: Subscription) -> None:
         self._subscriptions = tuple(one for one in self._subscriptions if one is not gone)

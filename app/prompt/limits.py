@@ -45,19 +45,22 @@ class Budget:
         if self._insertions > self._limits.insertions:
             raise PromptLimitError(
                 f"the prompt grew past {self._limits.insertions} insertions while expanding '{name}'; "
-                "look for texts that include each other many times"
+                "look for texts that include each other many times / "
+                f"展开 '{name}' 时插入次数超过 {self._limits.insertions}，请检查反复互相引用的文本"
             )
         if self._characters > self._limits.characters:
             raise PromptLimitError(
                 f"the prompt grew past {self._limits.characters} inserted characters while expanding '{name}'; "
-                "look for texts that include each other many times"
+                "look for texts that include each other many times / "
+                f"展开 '{name}' 时插入字符超过 {self._limits.characters}，请检查反复互相引用的文本"
             )
 
     def descend(self, name: str, depth: int) -> None:
         """Check that ``name`` may be expanded inside ``depth`` others. Raises PromptLimitError that names it."""
         if depth >= self._limits.depth:
             raise PromptLimitError(
-                f"'{name}' is nested more than {self._limits.depth} levels deep in agents and variables"
+                f"'{name}' is nested more than {self._limits.depth} levels deep in agents and variables / "
+                f"'{name}' 在 Agent 与变量中嵌套超过 {self._limits.depth} 层"
             )
 
     @property

@@ -67,7 +67,8 @@ def _found(slots: Sequence[Slot], source: PlaceholderSource, limits: PromptLimit
             found.setdefault(match[0], Found(match[0], tuple(group or "" for group in match.groups())))
             if len(found) > limits.found:
                 raise PromptLimitError(
-                    f"more than {limits.found} different '{source.name}' placeholders in one request"
+                    f"more than {limits.found} different '{source.name}' placeholders in one request / "
+                    f"单次请求中 '{source.name}' 类占位符超过 {limits.found} 个"
                 )
     return found
 

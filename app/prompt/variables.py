@@ -109,7 +109,10 @@ class Variables:
             if not texts:
                 return text
             text = _put_in(text, NAME, texts, scope)
-        raise PromptLimitError(f"'{name}' is made anew by the variables in it, more than {scope.budget.depth} times")
+        raise PromptLimitError(
+            f"'{name}' is made anew by the variables in it, more than {scope.budget.depth} times / "
+            f"'{name}' 被其中的变量反复生成，超过 {scope.budget.depth} 次"
+        )
 
     def _value(self, name: str, model: str) -> str | None:
         if SAR.fullmatch("{{" + name + "}}"):

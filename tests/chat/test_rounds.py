@@ -1,6 +1,7 @@
 """Rounds and their tools: order of what the client sees, time limits, faulty sources."""
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -140,6 +141,29 @@ def test_only_the_first_choice_is_scanned_and_the_joined_halves_are_fed_back(tmp
                 assert choices[1]["message"]["content"] == call_text("B")
             assert tools.log == ["A done"]
             assert up.bodies[1]["messages"][1]["content"] == "text " + call_text("A")
+
+    run(main())
+
+
+def test_chunks_of_our_own_are_known_by_their_ids(tmp_path: Path) -> None:
+    async def main() -> None:
+        tools = GatedTools("A")
+        tools.gates["A"].set()
+        config = ["ShowVCP=true", "MaxVCPLoopStream=1", "ApiRetries=1"]
+        refusal, broken = raw_reply(b"no", 400), raw_reply(b"no", 500)
+        script = [say(call_text("A")), say("end"), say(call_text("A")), say(call_text("A")), refusal, broken]
+        async with (
+            ScriptedUpstream(script) as up,
+            running(tmp_path, up.base_url, config=config, sources=[tools]) as server,
+        ):
+            for ours in (
+                ["chatcmpl-vcp-", "chatcmpl-VCP-separator-", "chatcmpl-VCP-final-stop-"],
+                ["chatcmpl-vcp-", "chatcmpl-VCP-separator-", "chatcmpl-VCP-final-length-"],
+                ["chatcmpl-VCP-upstream-error-"] * 2,
+                ["chatcmpl-VCP-error-"] * 2,
+            ):
+                ids = [chunk["id"] for chunk in (await server.stream("x")).chunks]
+                assert [re.sub(r"\d{13}$", "", id) for id in ids if id != "chatcmpl-scripted"] == ours
 
     run(main())
 
