@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.chat.background import BackgroundTasks
+from app.errors import both
 from app.extend import (
     CallContext,
     CallFormat,
@@ -141,7 +142,7 @@ class RoundCalls:
     def _task_ended(self, call: ToolCall, task: asyncio.Task[ToolResult]) -> None:
         """However a task ended, the call has an outcome: the turn waits for it."""
         if task.cancelled():
-            result = ToolResult(error_kind=ErrorKind.CANCELLED, message="the call was cancelled")
+            result = ToolResult(error_kind=ErrorKind.CANCELLED, message=both("调用已取消", "the call was cancelled"))
         elif (error := task.exception()) is not None:
             log.error("call %s of %s failed", call.id, call.tool, exc_info=error)
             result = ToolResult(error_kind=ErrorKind.EXECUTION, message=f"{type(error).__name__}: {error}")
@@ -199,7 +200,7 @@ class RoundCalls:
 
 
 def _over_limit(limit: int) -> str:
-    return (
-        f"错误：本轮工具调用超过上限 {limit} 个，此调用未执行。"
-        f" / not run: one reply may call at most {limit} tools (MaxToolCallsPerRound)"
+    return both(
+        f"错误：本轮工具调用超过上限 {limit} 个，此调用未执行。",
+        f"not run: one reply may call at most {limit} tools (MaxToolCallsPerRound)",
     )
