@@ -191,7 +191,7 @@ class ToolSource(Protocol):
     ) -> ToolResult:
         """Run the call and return its result; never raises into the turn.
 
-        ``started(pid=…)`` is called once when the work begins, after any waiting for a place.
+        ``started(pid=…)`` is called when the work begins, after any waiting for a place; only the first time counts.
         """
         ...
 
@@ -316,7 +316,9 @@ class RoundFinished:
 
 @dataclass(frozen=True, slots=True)
 class TurnFinished:
-    """The client has got everything it will get."""
+    """The client has got everything it will get; ``calls`` are those of all rounds that had an outcome for the model,
+    and the archery calls.
+    """
 
     turn_id: str
     outcome: Outcome

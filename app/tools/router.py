@@ -77,6 +77,8 @@ class Router:
 
         def started(pid: int | None = None) -> None:
             nonlocal begun
+            if begun is not None:
+                return  # a source that tries twice still runs one call
             begun = time.monotonic()
             assert spec is not None
             self._events.publish(

@@ -11,6 +11,9 @@ from app.errors import UpstreamBrokenError, UpstreamError, UpstreamTimeoutError,
 
 EVENT_STREAM = "text/event-stream"
 
+# What the lines of an event stream begin with; neither JSON nor HTML does.
+_EVENT_LINES = (b"data:", b"event:", b"id:", b"retry:", b":")
+
 HOP_BY_HOP = frozenset(
     {
         # Spec 1.5 names these five, the HTTP standard the others.
@@ -62,6 +65,7 @@ class Reply:
         self.headers = source.headers
         self._source = source
         self._first = first
+        self._beginning = (first or b"")[:16].removeprefix(b"\xef\xbb\xbf").lstrip()
         self._idle = idle
         self._closed = False
         self._ended = False
@@ -77,8 +81,14 @@ class Reply:
 
     @property
     def is_event_stream(self) -> bool:
-        """True when the upstream streams, whatever was asked for (P25)."""
-        return self.content_type.partition(";")[0].strip().lower() == EVENT_STREAM
+        """True when the upstream streams, whatever was asked for (P25).
+
+        Gateways name one kind and send the other, above all for errors: where the body's beginning tells, it counts.
+        """
+        if self._beginning.startswith(b"{"):
+            return False
+        named = self.content_type.partition(";")[0].strip().lower() == EVENT_STREAM
+        return named or self._beginning.startswith(_EVENT_LINES)
 
     def end_to_end_headers(self) -> list[tuple[str, str]]:
         """The headers that may be passed on to a client, in order, repeated ones too (spec 1.5, 4.7)."""

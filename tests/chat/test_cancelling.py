@@ -457,6 +457,7 @@ def test_the_last_words_to_a_client_that_does_not_read_are_not_waited_for_for_ev
             await waiting.wait()
             handle.stop(StopReason.INTERRUPT)
             await task
+            assert not task.cancelling()
             (end,) = [event for event in server.events if isinstance(event, TurnFinished)]
             assert end.outcome is Outcome.CANCELLED
 

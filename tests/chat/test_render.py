@@ -56,7 +56,7 @@ def test_the_end_of_a_stream_is_one_finish_and_the_end_mark() -> None:
                 "object": "chat.completion.chunk",
                 "created": 1234,
                 "model": "m",
-                "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+                "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": "stop"}],
             }
         ]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from app.demo.script import Hold, Reply, Send, say
+from app.demo.script import Answer, Choice, Hold, Reply, Send, raw_reply, say
 from app.demo.scripted import ScriptedUpstream
 from app.errors import BadRequestError
-from app.extend import CallContext, ToolCall, ToolResult, ToolSpec
+from app.extend import CallContext, RoundFinished, ToolCall, ToolResult, ToolSpec
 from app.web.chat import parse_chat_body, request_id
 from tests.chat.sources import GatedTools
 from tests.server import call_text, chat_body, run, running, write_plugin
@@ -140,6 +140,29 @@ def test_only_the_first_choice_is_scanned_and_the_joined_halves_are_fed_back(tmp
                 assert choices[1]["message"]["content"] == call_text("B")
             assert tools.log == ["A done"]
             assert up.bodies[1]["messages"][1]["content"] == "text " + call_text("A")
+
+    run(main())
+
+
+@pytest.mark.parametrize("end", ["interrupt", "fault"])
+def test_every_choice_has_its_finish_however_the_answer_ends(tmp_path: Path, end: str) -> None:
+    async def main() -> None:
+        tools = GatedTools("Slow")
+        two = Answer((Choice(call_text("Slow")), Choice("other", finish="length")))
+        script = [two] if end == "interrupt" else [two, raw_reply(b"no", 400)]
+        async with ScriptedUpstream(script) as up, running(tmp_path, up.base_url, sources=[tools]) as server:
+            asking = asyncio.create_task(server.stream("x", n=2, requestId="r"))
+            await tools.begun["Slow"].wait()
+            if end == "interrupt":
+                # The tool started while the answer was still on its way.
+                while not any(isinstance(event, RoundFinished) for event in server.events):
+                    await asyncio.sleep(0.002)
+                await server.client.post("/v1/interrupt", json={"requestId": "r"})
+            tools.gates["Slow"].set()
+            got = await asking
+            ends = [(c["index"], c["finish_reason"]) for k in got.chunks for c in k["choices"] if c["finish_reason"]]
+            assert ends == [(0, "stop"), (1, "length")]
+            assert got.done == 1
 
     run(main())
 
