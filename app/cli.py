@@ -201,7 +201,7 @@ class _NoModel:
     """The upstream of a command that runs tools only; it needs no API_URL."""
 
     def resolve(self, model: str) -> UpstreamTarget:
-        raise ConfigError("this command asks no model")
+        raise ConfigError(both("此命令不调用模型", "this command asks no model"))
 
 
 def _tool(options: argparse.Namespace) -> int:

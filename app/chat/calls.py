@@ -139,7 +139,10 @@ class RoundCalls:
         context = replace(self._context, eager=eager)
         if call.archery:
             if not self._background.start(self._shoot(call, context), f"archery {call.tool}"):
-                self._never_ran(call, ToolResult(error_kind=ErrorKind.QUEUE, message="too many background tasks"))
+                self._never_ran(
+                    call,
+                    ToolResult(error_kind=ErrorKind.QUEUE, message=both("后台任务太多", "too many background tasks")),
+                )
             return
         task = asyncio.create_task(self._run(call, context), name=f"call {call.tool}")
         self._tasks.add(task)

@@ -60,7 +60,7 @@ def install_error_handlers(app: FastAPI) -> None:
         path = request.scope["path"]
         if error.status_code == 404:
             return error_response(path, NotFoundError(f"{both('没有此接口', 'no route')}: {request.method} {path}"))
-        answer = BadRequestError(f"{request.method} {path}: {error.detail}")
+        answer = BadRequestError(f"{both('请求不被接受', str(error.detail))}: {request.method} {path}")
         answer.status = error.status_code
         response = error_response(path, answer)
         response.headers.update(dict(error.headers or {}))
