@@ -29,7 +29,7 @@ from app.extend import (
     UpstreamResolver,
 )
 from app.observe.bus import EventBus
-from app.observe.call_log import log_event
+from app.observe.call_log import LOGGED, log_event
 from app.plugins.discovery import discover
 from app.plugins.places import Limits
 from app.plugins.processes import Processes
@@ -101,7 +101,7 @@ class Services:
         self._lifecycles = tuple(lifecycles)
         self.ready = False
         self.events = EventBus()
-        self.events.listen(log_event)
+        self.events.listen(log_event, *LOGGED)
         self._ids = itertools.count(1)
         self._run_id = secrets.token_hex(4)
         auth_code = AuthCode(config.home)

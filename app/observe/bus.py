@@ -39,11 +39,13 @@ class EventBus:
 
     def __init__(self) -> None:
         self._subscriptions: tuple[Subscription, ...] = ()
-        self._listeners: tuple[Callable[[Event], None], ...] = ()
+        self._listeners: tuple[tuple[Callable[[Event], None], frozenset[type]], ...] = ()
+        self._by_kind: dict[type, tuple[Callable[[Event], None], ...]] = {}
 
-    def listen(self, listener: Callable[[Event], None]) -> None:
-        """Call ``listener`` with each event, at once; it must be quick and must not raise."""
-        self._listeners = (*self._listeners, listener)
+    def listen(self, listener: Callable[[Event], None], *kinds: type) -> None:
+        """Call ``listener`` at once with each event, or those of ``kinds``; it must be quick and must not raise."""
+        self._listeners = (*self._listeners, (listener, frozenset(kinds)))
+        self._by_kind.clear()
 
     def subscribe(self, limit: int = QUEUE_LIMIT) -> Subscription:
         """A queue of events from now on, of at most ``limit`` waiting events; ValueError for a limit that is none."""
@@ -55,7 +57,11 @@ class EventBus:
 
     def publish(self, event: Event) -> None:
         """Hand the event on; never blocks."""
-        for listener in self._listeners:
+        listeners = self._by_kind.get(type(event))
+        if listeners is None:  # once for each kind: an event that nobody listens to costs next to nothing
+            listeners = tuple(listener for listener, kinds in self._listeners if not kinds or type(event) in kinds)
+            self._by_kind[type(event)] = listeners
+        for listener in listeners:
             listener(event)
         for subscription in self._subscriptions:
             subscription.offer(event)
