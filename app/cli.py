@@ -178,22 +178,28 @@ def _announce(config: Config, key: ServerKey, address: str) -> None:
             "  未配置 API_URL：当前由内置演示模型按固定规则作答。",
             "  要使用真实模型，请把 config.env.example 复制为 config.env，并填写 API_URL 和 API_Key。",
         ]
-    body = json.dumps({"model": "vcp-demo", "messages": [{"role": "user", "content": "What is 12*7?"}]})
+    request = f"{address}/v1/models -H {bearer}"  # which models a configured service has is not known here
+    if not config.settings.api_url:
+        body = json.dumps({"model": "vcp-demo", "messages": [{"role": "user", "content": "What is 12*7?"}]})
+        kind = "-H 'Content-Type: application/json'"
+        request = f"{address}/v1/chat/completions -H {bearer} {kind} -d {shlex.quote(body)}"
     lines += [
         "",
         "  Try it / 试一试:",
         *([assignment] if assignment else []),
-        f"  curl {address}/v1/chat/completions -H {bearer} -H 'Content-Type: application/json' -d {shlex.quote(body)}",
+        f"  curl {request}",
         "",
     ]
     print("\n".join(lines), flush=True)
 
 
 def _demo(options: argparse.Namespace) -> int:
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
 
     def announce(address: str) -> None:
-        print(f"demo model: API_URL={address} (any key) / 演示模型，任意密钥", flush=True)
+        print(
+            f"demo model: API_URL={address} (any key, Ctrl-C stops it) / 演示模型，任意密钥，按 Ctrl-C 停止", flush=True
+        )
 
     async def work() -> int:
         await serve_until_signal(create_demo(), options.host, options.port, 3, announce)

@@ -97,6 +97,7 @@ def test_a_start_tells_everything_that_a_newcomer_needs_once_and_in_order(first:
         line.split("/")[0].strip() for line in first.banner.splitlines() if re.match(r"  (base|key|Try|curl)", line)
     ]
     assert [begin.split()[0] for begin in begins] == ["base", "key", "Try", "curl"]
+    assert "Ctrl-C" in first.banner
     assert "built-in demo model" in first.banner
     assert "演示模型" in first.banner
 
@@ -140,6 +141,7 @@ def test_a_configured_server_has_its_own_model_and_key_and_names_bad_lines_of_th
     assert "demo model" not in program.banner
     assert "演示" not in program.banner
     assert "own-key" not in program.banner + log
+    assert program.lines[-1] == f'curl {program.base_url}/models -H "Authorization: Bearer $KEY"'
     assert not (home / ".vcp" / "server.key").exists()
     assert f"{config}:3: MaxVCPLoopStream: " in log
     assert f"{config}:4: Detector1: " in log
@@ -390,4 +392,5 @@ def test_the_demo_model_runs_alone_and_takes_any_key(tmp_path: Path) -> None:
         answer = httpx.post(f"{address}/v1/chat/completions", json=QUESTION, headers=headers, trust_env=False)
         assert "SciCalculator" in answer.json()["choices"][0]["message"]["content"]
         assert program.stop(signal.SIGINT) == 0
+        assert program.logged == ""
     assert list(tmp_path.iterdir()) == []
