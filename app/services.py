@@ -17,7 +17,7 @@ from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config import dotenv
 from app.config.snapshot import Config
-from app.errors import ConfigError
+from app.errors import ConfigError, both
 from app.extend import (
     CallFormat,
     Guard,
@@ -69,8 +69,11 @@ def make_home(home: Path) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(
-                f"{folder} is no folder and cannot be made ({error.strerror or error}); make it, or choose another "
-                "home with --home. 无法创建该目录，请手动创建，或用 --home 指定其他目录。"
+                both(
+                    f"无法创建目录 {folder}，请手动创建，或用 --home 指定其他目录",
+                    f"{folder} is no folder and cannot be made ({error.strerror or error}); make it, or choose another "
+                    "home with --home",
+                )
             ) from error
 
 

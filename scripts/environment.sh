@@ -61,8 +61,10 @@ create() {
     create_with_venv
 }
 
+# Compiled here, as pip does by itself: else each first call of a tool that imports much takes seconds, and every call
+# where Python may not write bytecode.
 install_with_uv() {
-    uv pip install --quiet --python "$python" --require-hashes -r "$lock"
+    uv pip install --quiet --compile-bytecode --python "$python" --require-hashes -r "$lock"
     uv pip install --quiet --python "$python" --no-deps --no-build-isolation --editable .
 }
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.chat.background import BackgroundTasks
+from app.errors import both
 from app.extend import (
     CallContext,
     CallFinished,
@@ -33,7 +34,7 @@ SETTLE_SECONDS = 15.0
 """How long the end of a turn waits for cancelled calls; a process has two seconds to end (D27) before it is killed."""
 
 
-_CANCELLED = ToolResult(error_kind=ErrorKind.CANCELLED, message="the call was cancelled")
+_CANCELLED = ToolResult(error_kind=ErrorKind.CANCELLED, message=both("调用已取消", "the call was cancelled"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,10 @@ class RoundCalls:
         context = replace(self._context, eager=eager)
         if call.archery:
             if not self._background.start(self._shoot(call, context), f"archery {call.tool}"):
-                self._never_ran(call, ToolResult(error_kind=ErrorKind.QUEUE, message="too many background tasks"))
+                self._never_ran(
+                    call,
+                    ToolResult(error_kind=ErrorKind.QUEUE, message=both("后台任务太多", "too many background tasks")),
+                )
             return
         task = asyncio.create_task(self._run(call, context), name=f"call {call.tool}")
         self._tasks.add(task)
@@ -227,7 +231,7 @@ class RoundCalls:
 
 
 def _over_limit(limit: int) -> str:
-    return (
-        f"错误：本轮工具调用超过上限 {limit} 个，此调用未执行。"
-        f" / not run: one reply may call at most {limit} tools (MaxToolCallsPerRound)"
+    return both(
+        f"错误：本轮工具调用超过上限 {limit} 个，此调用未执行。",
+        f"not run: one reply may call at most {limit} tools (MaxToolCallsPerRound)",
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from app.errors import BadRequestError
+from app.errors import BadRequestError, both
 
 _BEYOND_64_BITS = 2.0**63
 
@@ -53,7 +53,7 @@ def dumps(value: Any) -> bytes:
     try:
         return json.dumps(value, separators=(",", ":")).encode("ascii")
     except RecursionError as error:
-        raise BadRequestError("the JSON is nested too deeply") from error
+        raise BadRequestError(both("JSON 嵌套太深", "the JSON is nested too deeply")) from error
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from app.chat.payload import PieceJoiner, dumps, loads
-from app.errors import UpstreamBrokenError
+from app.errors import UpstreamBrokenError, both
 from app.protocol.chat import DONE_DATA, sse, text_of
 from app.protocol.sse import SseEvent
 
@@ -98,7 +98,9 @@ class RoundReader:
             return None
         if error := chunk.get("error"):  # some providers send choices with it
             said = error.get("message") if isinstance(error, dict) else None
-            raise UpstreamBrokenError(f"the upstream reported an error in its stream: {said or error}")
+            raise UpstreamBrokenError(
+                f"{both('上游在流中报告错误', 'the upstream reported an error in its stream')}: {said or error}"
+            )
         choices = chunk.get("choices")
         if not isinstance(choices, list):
             # A kind of event that we do not know is passed on; one that has nothing but usage is ours to tell.
@@ -186,7 +188,12 @@ class RoundReader:
             return
         self._chars += len(content)
         if self._chars > MAX_REPLY_CHARS:
-            raise UpstreamBrokenError(f"the upstream's reply is longer than {MAX_REPLY_CHARS} characters")
+            raise UpstreamBrokenError(
+                both(
+                    f"上游的回答超过 {MAX_REPLY_CHARS} 个字符",
+                    f"the upstream's reply is longer than {MAX_REPLY_CHARS} characters",
+                )
+            )
         self._pieces.append(content)
         self._new_text.append(content)
 

@@ -52,6 +52,7 @@ class Conversation:
 
     ``text`` is the last request of the person, ``answers`` the tool answers that came after it (None: there are none
     yet). ``pictures`` counts attachments of the last message. ``first`` is true while no assistant has spoken.
+    ``prompt`` is what the operator told the model, as it arrived.
     """
 
     text: str
@@ -59,6 +60,7 @@ class Conversation:
     first: bool
     pictures: int = 0
     answers: tuple[ToolAnswer, ...] | None = None
+    prompt: str = ""
 
 
 def read_conversation(messages: Sequence[Message]) -> Conversation:
@@ -66,16 +68,21 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     first = not any(message["role"] == "assistant" for message in messages)
     spoken = [at for at, message in enumerate(messages) if message["role"] in ("user", "tool", "function")]
     if not spoken:
-        return Conversation("", False, first)
+        return Conversation("", False, first, prompt=_prompt(messages))
     last = spoken[-1]
     texts, pictures = read_contents(messages[last])
     if not _is_tool_message(messages, last):
-        return Conversation("\n".join(texts), _is_chinese(texts), first, pictures)
+        return Conversation("\n".join(texts), _is_chinese(texts), first, pictures, prompt=_prompt(messages))
     asked = next((at for at in reversed(spoken) if not _is_tool_message(messages, at)), None)
     request = [] if asked is None else read_contents(messages[asked])[0]
     names = _called(messages, last)
     answers = tuple(_read_answer(text, names[at] if at < len(names) else "") for at, text in enumerate(texts) if text)
     return Conversation("\n".join(request), _is_chinese(request), first, pictures, answers)
+
+
+def _prompt(messages: Sequence[Message]) -> str:
+    operator = [message for message in messages if message["role"] in ("system", "developer")]
+    return "\n\n".join("\n".join(read_contents(message)[0]) for message in operator).strip()
 
 
 def _is_chinese(texts: Sequence[str]) -> bool:

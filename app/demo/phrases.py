@@ -17,6 +17,8 @@ class Phrases:
     diary: str
     diary_text: str
     missing: str
+    prompt: str
+    no_prompt: str
     think_inside: str
     think_after: str
     slow: str
@@ -41,6 +43,7 @@ ENGLISH = Phrases(
 - "missing tool": I call a tool that does not exist and tell you what came back
 - "think": I only think about a call, so nothing is run
 - "slow": a long answer that you can interrupt
+- "show prompt": I repeat the system message as it reached me, so you see what became of placeholders
 
 To talk to a real model, set API_URL and API_Key in config.env and start the server again.""",
     calculate="I ask the calculator.",
@@ -49,6 +52,8 @@ To talk to a real model, set API_URL and API_Key in config.env and start the ser
     diary="Here is a diary entry.",
     diary_text="Someone asked the demo model for a diary entry.",
     missing="I call a tool that does not exist.",
+    prompt="This system message reached me:\n{text}",
+    no_prompt="No system message reached me. Send one that names an agent or a diary, and ask me again.",
     think_inside="I could ask the calculator:",
     think_after="I only thought about a tool call. What stands in my thoughts is never run.",
     slow="I answer slowly now, in {count} lines. Interrupt me whenever you like.",
@@ -73,6 +78,7 @@ CHINESE = Phrases(
 - “不存在的工具”：我调用一个没有的工具，再如实告诉你结果
 - “思考”：我只在心里想一次调用，什么也不会执行
 - “慢”：一个很长的回答，你可以随时打断
+- “提示词”：我复述收到的系统消息，你可以看到占位符变成了什么
 
 想和真正的模型对话，请在 config.env 里设置 API_URL 和 API_Key，然后重新启动服务器。""",
     calculate="我去问计算器。",
@@ -81,6 +87,8 @@ CHINESE = Phrases(
     diary="这是一篇日记。",
     diary_text="有人请演示模型写一篇日记。",
     missing="我来调用一个不存在的工具。",
+    prompt="我收到的系统消息是：\n{text}",
+    no_prompt="我没有收到系统消息。请发送一条写有 Agent 或日记占位符的系统消息，再问我一次。",
     think_inside="我可以去问计算器：",
     think_after="我只是想了想工具调用。写在思考里的调用不会被执行。",
     slow="我现在慢慢回答，一共 {count} 行，随时可以打断我。",

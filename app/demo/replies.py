@@ -26,6 +26,7 @@ _REMEMBER = re.compile(
     r"(?<!do you )(?<!did you )(?<!do i )\bremember\b(?:\s+that\b)?[\s:,]*|请?(?:帮我)?记住(?!了?吗)了?[\s：:，,]*",
     re.IGNORECASE,
 )
+_PROMPT = re.compile(r"\bshow (?:me )?(?:the |your )?prompt\b|提示词", re.IGNORECASE)
 _THINK = re.compile(r"\bthink\b|思考|想一想", re.IGNORECASE)
 
 
@@ -40,7 +41,8 @@ class DemoReply:
 def reply_to(conversation: Conversation, date: str, slow_lines: int) -> DemoReply:
     """What the demo model says; ``date`` (YYYY-MM-DD) goes into diary entries.
 
-    The first matching rule wins: tool answers, slow, missing tool, diary block, remember, think, sums, anything else.
+    The first matching rule wins: tool answers, slow, missing tool, diary block, remember, show prompt, think,
+    sums, anything else.
     """
     phrases = CHINESE if conversation.chinese else ENGLISH
     said: list[str] = []
@@ -48,7 +50,7 @@ def reply_to(conversation: Conversation, date: str, slow_lines: int) -> DemoRepl
     if conversation.answers is not None:
         body = _told(conversation, phrases)
     else:
-        body, lines = _by_rule(conversation.text[:MAX_SCANNED], phrases, date, slow_lines)
+        body, lines = _by_rule(conversation, phrases, date, slow_lines)
         if conversation.pictures:
             said.append(phrases.no_picture)
     if conversation.first and body != phrases.plain:
@@ -56,7 +58,8 @@ def reply_to(conversation: Conversation, date: str, slow_lines: int) -> DemoRepl
     return DemoReply("\n".join([*said, body]), lines)
 
 
-def _by_rule(text: str, phrases: Phrases, date: str, slow_lines: int) -> tuple[str, tuple[str, ...]]:
+def _by_rule(conversation: Conversation, phrases: Phrases, date: str, slow_lines: int) -> tuple[str, tuple[str, ...]]:
+    text = conversation.text[:MAX_SCANNED]
     if _SLOW.search(text):
         numbers = range(1, slow_lines + 1)
         lines = tuple("\n" + phrases.slow_line.format(number=number, count=slow_lines) for number in numbers)
@@ -68,6 +71,9 @@ def _by_rule(text: str, phrases: Phrases, date: str, slow_lines: int) -> tuple[s
     if note := _note(text):
         fields = {"maidName": MAID, "dateString": date, "contentText": _entry(note)}
         return f"{phrases.remember}\n{tool_block(DIARY_WRITER, **fields)}", ()
+    if _PROMPT.search(text):
+        prompt = quoted(conversation.prompt, MAX_QUOTE)
+        return (phrases.prompt.format(text=prompt) if prompt else phrases.no_prompt), ()
     sums = find_sums(text)
     if _THINK.search(text):
         thought = tool_block(CALCULATOR, expression=sums[0] if sums else "1+1")

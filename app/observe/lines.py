@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from datetime import datetime, tzinfo
 
 MAX_MESSAGE_CHARS = 4000
 
@@ -13,8 +14,17 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 class LineFormatter(logging.Formatter):
     """One line for each message, whatever is in it: control characters are written as escapes, long messages are cut.
 
-    A traceback follows on lines of its own, as usual.
+    A traceback follows on lines of its own, as usual. Times are told in ``zone`` (without one in that of the machine),
+    with its offset.
     """
+
+    def __init__(self, layout: str, zone: tzinfo | None = None) -> None:
+        super().__init__(layout)
+        self._zone = zone
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - as below
+        """When it happened, to the millisecond."""
+        return datetime.fromtimestamp(record.created, self._zone).astimezone(self._zone).isoformat(" ", "milliseconds")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is that of the standard library
         """The line without traceback."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.errors import BadRequestError
+from app.errors import BadRequestError, both
 from app.extend import Clock, Message, Piece, PlaceholderSource, PromptContext, ToolSpec, Trust
 from app.prompt.agents import AgentBook, AgentExpansion
 from app.prompt.dates import Dates
@@ -208,7 +208,7 @@ def _without_media_switch(messages: Sequence[Message]) -> tuple[list[Message], b
     """Copies of the messages, and whether media is to be translated: the first switch found is taken out (H21)."""
     for number, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise BadRequestError(f"messages[{number}] is not an object")
+            raise BadRequestError(both(f"messages[{number}] 不是对象", f"messages[{number}] is not an object"))
     copies = [dict(message) for message in messages]
     for message in copies:
         content = message.get("content")

@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Sequence
 
-from app.errors import PromptLimitError
+from app.errors import PromptLimitError, both
 from app.extend import Piece, Trust
 from app.prompt.files import TextFiles
 from app.prompt.pieces import NOT_DATA, PromptText
@@ -110,8 +110,10 @@ class Variables:
                 return text
             text = _put_in(text, NAME, texts, scope)
         raise PromptLimitError(
-            f"'{name}' is made anew by the variables in it, more than {scope.budget.depth} times / "
-            f"'{name}' 被其中的变量反复生成，超过 {scope.budget.depth} 次"
+            both(
+                f"变量 '{name}' 被其中的变量重新生成超过 {scope.budget.depth} 次",
+                f"'{name}' is made anew by the variables in it, more than {scope.budget.depth} times",
+            )
         )
 
     def _value(self, name: str, model: str) -> str | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from app.errors import both
 from app.extend import (
     CallContext,
     CallFinished,
@@ -71,7 +72,7 @@ class Router:
         spec = found[1] if found else None
         asked = time.monotonic()
         begun: float | None = None
-        result = ToolResult(error_kind=ErrorKind.CANCELLED, message="the call was cancelled")
+        result = ToolResult(error_kind=ErrorKind.CANCELLED, message=both("调用已取消", "the call was cancelled"))
         outcome = Outcome.CANCELLED
 
         def started(pid: int | None = None) -> None:
@@ -109,7 +110,10 @@ class Router:
                 if refusal is not None:
                     return refusal
             if found is None:
-                return ToolResult(error_kind=ErrorKind.UNKNOWN_TOOL, message=f'no tool is called "{call.tool}"')
+                return ToolResult(
+                    error_kind=ErrorKind.UNKNOWN_TOOL,
+                    message=both(f'没有名为 "{call.tool}" 的工具', f'no tool is called "{call.tool}"'),
+                )
             source, spec, command = found
             return await source.call(spec, prepare_arguments(spec, call, command), context, started)
         except asyncio.CancelledError:

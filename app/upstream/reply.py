@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Protocol
 
-from app.errors import UpstreamBrokenError, UpstreamError, UpstreamTimeoutError
+from app.errors import UpstreamBrokenError, UpstreamError, UpstreamTimeoutError, both
 
 EVENT_STREAM = "text/event-stream"
 
@@ -129,7 +129,12 @@ class Reply:
             size += len(block)
             if size > limit:
                 self._drop()
-                raise UpstreamBrokenError(f"the answer of {self._source.host} is larger than {limit} bytes")
+                raise UpstreamBrokenError(
+                    both(
+                        f"{self._source.host} 的回答超过 {limit} 字节",
+                        f"the answer of {self._source.host} is larger than {limit} bytes",
+                    )
+                )
             blocks.append(block)
         return b"".join(blocks)
 
@@ -168,9 +173,14 @@ class Reply:
     def _closed_error(self) -> UpstreamError:
         host = self._source.host
         if self._silent_too_long:
-            text = f"{host} sent nothing for {self._idle:g} s in the middle of its answer; the limit can be raised"
+            text = both(
+                f"{host} 在回答中途 {self._idle:g} 秒没有发送任何内容，可调大 UpstreamIdleTimeout",
+                f"{host} sent nothing for {self._idle:g} s in the middle of its answer; raise UpstreamIdleTimeout",
+            )
             return UpstreamTimeoutError(text, phase="idle")
-        return UpstreamBrokenError(f"the answer of {host} was closed on our side")
+        return UpstreamBrokenError(
+            both(f"{host} 的回答已由本服务器关闭", f"the answer of {host} was closed on our side")
+        )
 
     def _check_silence(self) -> None:
         self._watch = None

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app.chat.payload import loads_request
-from app.errors import BadRequestError
+from app.errors import BadRequestError, both
 from app.protocol import markers
 from app.services import Services
 from app.web.body import ClientGoneError, read_body
@@ -38,7 +38,7 @@ def interrupt_routes(services: Services) -> APIRouter:
         try:
             body = loads_request(data) if data.strip() else {}
         except (ValueError, RecursionError) as error:
-            raise BadRequestError(f"the request body is not JSON: {error}") from None
+            raise BadRequestError(f"{both('请求体不是 JSON', 'the request body is not JSON')}: {error}") from None
         found = request_id(body) if isinstance(body, dict) else None
         if found is None:
             raise BadRequestError(markers.INTERRUPT_NO_ID)

@@ -84,7 +84,7 @@ def test_a_first_call_that_is_refused_is_told_in_the_shape_that_was_asked_for(
             if attempts == 1:
                 assert text.startswith(f"{REFUSED}{status}，错误信息: ")
             else:
-                assert text.startswith(f"{UNREACHABLE}upstream answered status {status}")
+                assert text.startswith(f"{UNREACHABLE}上游返回状态码 / upstream answered status {status}: ")
             assert said in text
             assert len(up.requests) == attempts
 

@@ -121,6 +121,27 @@ def test_a_thought_call_stands_inside_the_think_tags_only(text):
     assert reply.count(TOOL_END) == thought.count(TOOL_END) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("show prompt", "This system message reached me:\n"), ("给我看提示词", "我收到的系统消息是：\n")],
+)
+def test_the_prompt_is_shown_as_it_arrived(text, words):
+    operator = [{"role": "system", "content": "You are {Nova}."}, {"role": "developer", "content": "Be kind."}]
+    assert text_of(*operator, user(text)).endswith(words + "You are {Nova}.\n\nBe kind.")
+
+
+def test_a_prompt_that_shows_how_tools_are_called_calls_none_when_it_is_repeated():
+    operator = {"role": "system", "content": block("SciCalculator", expression="1+1")}
+    reply = text_of(operator, user("show me your prompt"))
+    assert "SciCalculator" in reply
+    assert TOOL_START not in reply
+
+
+@pytest.mark.parametrize(("text", "words"), [("show prompt", "No system message"), ("提示词", "没有收到系统消息")])
+def test_that_there_is_no_prompt_is_said(text, words):
+    assert words in text_of(user(text))
+
+
 @pytest.mark.parametrize("text", ["slow", "answer slowly please", "慢慢说"])
 def test_a_slow_answer_has_many_lines(text):
     reply = said(user(text), slow_lines=300)

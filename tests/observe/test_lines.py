@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -39,3 +40,13 @@ def test_a_long_message_is_cut_and_says_so() -> None:
 
 def test_a_traceback_keeps_its_lines() -> None:
     assert written("failed", fault=ValueError("why")).splitlines() == ["INFO: failed", "ValueError: why"]
+
+
+@pytest.mark.parametrize(
+    ("zone", "expected"),
+    [("Asia/Shanghai", "2023-11-15 06:13:20.250+08:00"), ("America/New_York", "2023-11-14 17:13:20.250-05:00")],
+)
+def test_times_are_told_in_the_configured_zone(zone: str, expected: str) -> None:
+    record = logging.LogRecord("x", logging.INFO, "f", 1, "", (), None)
+    record.created = 1_700_000_000.25
+    assert LineFormatter("%(asctime)s", ZoneInfo(zone)).format(record) == expected

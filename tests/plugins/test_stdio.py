@@ -202,7 +202,7 @@ def test_the_script_may_be_named_from_the_projects_root(bench: Bench) -> None:  
         (
             {"pluginType": "service", "entryPoint": {"type": "nodejs", "script": "x.js"}, "communication": {}},
             "(type: service, protocol: direct) is not a supported stdio plugin for a direct call. "
-            "It is a Node module and is not run here.",
+            "这是 Node 模块，不在此运行。 / It is a Node module and is not run here.",
         ),
     ],
 )

@@ -87,6 +87,14 @@ def test_the_first_run_installs_the_lock_and_the_project(checkout: Checkout) -> 
     assert checkout.installs() == RUN
 
 
+def test_uv_compiles_the_packages_so_that_the_first_call_of_a_tool_is_not_the_one_that_waits(
+    checkout: Checkout,
+) -> None:
+    checkout.make("run")
+    packages, _ = (checkout.folder / "installed.txt").read_text(encoding="utf-8").splitlines()
+    assert "--compile-bytecode" in packages.split()
+
+
 @pytest.mark.parametrize("wanted", ["run", "test"])
 def test_the_second_run_does_nothing_and_says_nothing(checkout: Checkout, wanted: str) -> None:
     checkout.make(wanted)

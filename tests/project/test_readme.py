@@ -158,6 +158,8 @@ def test_the_python_example_prints_the_answer(terminal: Terminal) -> None:
         ("记住我喜欢喝茶", "DailyNoteWrite"),
         ("missing tool", "NoSuchTool"),
         ("think", "<think>"),
+        ("show prompt", "No system message reached me."),
+        ("提示词", "我没有收到系统消息"),
     ],
 )
 def test_the_demo_model_understands_what_the_readme_says_to_it(terminal: Terminal, said: str, shown: str) -> None:
@@ -170,6 +172,26 @@ def test_the_demo_model_understands_what_the_readme_says_to_it(terminal: Termina
     if shown == "DailyNoteWrite":
         diaries = [path.read_text(encoding="utf-8") for path in (terminal.home / "dailynote").glob("*/*.txt")]
         assert any(words in diary for words in ("I like tea", "喜欢喝茶") for diary in diaries)
+
+
+@pytest.mark.parametrize(
+    ("note", "recall", "show"),
+    [("remember that I like green tea", "I like green tea", "show prompt"), ("记住我喜欢绿茶", "我喜欢绿茶", "提示词")],
+)
+def test_what_the_demo_model_was_told_to_remember_is_in_the_next_prompt(
+    terminal: Terminal, note: str, recall: str, show: str
+) -> None:
+    assert all("`{{Demo日记本}}`" in (ROOT / name).read_text(encoding="utf-8") for name in READMES)
+    headers = {"Authorization": f"Bearer {terminal.server.key}"}
+    url = f"{terminal.server.base_url}/chat/completions"
+    answers = []
+    for messages in (
+        [{"role": "user", "content": note}],
+        [{"role": "system", "content": "What you know: {{Demo日记本}}"}, {"role": "user", "content": show}],
+    ):
+        body = {"model": "vcp-demo", "messages": messages}
+        answers.append(content(httpx.post(url, json=body, headers=headers, timeout=60, trust_env=False).text))
+    assert recall in answers[1]
 
 
 @pytest.mark.parametrize("name", READMES)
