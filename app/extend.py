@@ -186,6 +186,10 @@ class ToolSource(Protocol):
         """The tools of now, by name. The map is immutable and replaced whole when it changes."""
         ...
 
+    def changed(self, told: Callable[[], None]) -> None:
+        """Call ``told`` each time the tools have changed; it must be quick and must not raise."""
+        ...
+
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
     ) -> ToolResult:
@@ -545,6 +549,10 @@ class Lifecycle(Protocol):
 
     async def start(self) -> None:
         """Begin work; called once."""
+        ...
+
+    def health(self) -> str:
+        """Empty while all is well, else what is wrong in one line; asked by ``/readyz``."""
         ...
 
     async def stop(self) -> None:

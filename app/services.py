@@ -99,7 +99,7 @@ class Services:
         self.config = config
         self.key = key
         self._lifecycles = tuple(lifecycles)
-        self.ready = False
+        self._started = False
         self.events = EventBus()
         self.events.listen(log_event, *LOGGED)
         self._ids = itertools.count(1)
@@ -189,6 +189,11 @@ class Services:
             time.time,
         )
 
+    @property
+    def ready(self) -> bool:
+        """True while requests are served and every part says that it is well."""
+        return self._started and not any(part.health() for part in self._lifecycles)
+
     def new_id(self, kind: str) -> str:
         """A name for a turn or a call, unique over restarts."""
         return f"{kind}-{self._run_id}-{next(self._ids)}"
@@ -230,11 +235,11 @@ class Services:
             stack.push_async_callback(self.background.stop, grace)
             # The web server has already waited for its requests; what is left now is cancelled at once.
             stack.push_async_callback(self.running.stop_all, 0)
-            self.ready = True
+            self._started = True
             try:
                 yield
             finally:
-                self.ready = False
+                self._started = False
 
 
 def parse_plugin_env(text: str) -> dict[str, str]:

@@ -51,6 +51,7 @@ class StdioPlugins:
         self._auth_code = auth_code
         self._port = port
         self._server_python = server_python
+        self._told: list[Callable[[], None]] = []
         self._plugins: Mapping[str, Plugin] = {}
         self._tools: Mapping[str, ToolSpec] = {}
         self.replace(plugins)
@@ -59,6 +60,16 @@ class StdioPlugins:
         """Offer these plugins from now on; calls that run go on with what they began with."""
         self._plugins = {plugin.name: plugin for plugin in plugins.plugins}
         self._tools = MappingProxyType({plugin.name: tool_spec(plugin) for plugin in plugins.plugins})
+        for told in self._told:
+            told()
+
+    def changed(self, told: Callable[[], None]) -> None:
+        """Call ``told`` after each ``replace``."""
+        self._told.append(told)
+
+    def health(self) -> str:
+        """Nothing that could be wrong outside of a call."""
+        return ""
 
     def tools(self) -> Mapping[str, ToolSpec]:
         """The tools of now, by name, in the order of discovery."""

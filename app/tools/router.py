@@ -51,6 +51,11 @@ class Router:
                 merged.setdefault(name, spec)
         return MappingProxyType(merged)
 
+    def changed(self, told: Callable[[], None]) -> None:
+        """Call ``told`` each time the tools of any source have changed."""
+        for source in self._sources:
+            source.changed(told)
+
     def find(self, name: str) -> tuple[ToolSource, ToolSpec, str | None] | None:
         """The source and description of ``name``; ``Plugin.command`` also gives the command (D68)."""
         for source in self._sources:

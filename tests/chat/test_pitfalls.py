@@ -23,6 +23,9 @@ class RecordedTools:
         self._specs = {name: ToolSpec(name, "test", name) for name in names}
         self.calls: list[tuple[str, dict[str, str]]] = []
 
+    def changed(self, told: Callable[[], None]) -> None:
+        """These tools never change."""
+
     def tools(self) -> Mapping[str, ToolSpec]:
         return self._specs
 

@@ -66,6 +66,9 @@ class Faulty:
     def __init__(self, error: BaseException) -> None:
         self._error = error
 
+    def changed(self, told: Callable[[], None]) -> None:
+        """These tools never change."""
+
     def tools(self) -> Mapping[str, ToolSpec]:
         return {"Faulty": ToolSpec("Faulty", "test", "Faulty")}
 

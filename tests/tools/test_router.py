@@ -48,6 +48,9 @@ class Source:
         self._work = work
         self.calls: list[ToolCall] = []
 
+    def changed(self, told: Callable[[], None]) -> None:
+        """These tools never change."""
+
     def tools(self) -> Mapping[str, ToolSpec]:
         return self._specs
 
