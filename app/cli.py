@@ -21,7 +21,7 @@ from app import __version__
 from app.config.keys import ServerKey, check_bind, is_loopback, server_key
 from app.config.snapshot import Config, load
 from app.demo.upstream import create_demo
-from app.errors import ConfigError, NotFoundError, VcpError
+from app.errors import ConfigError, NotFoundError, VcpError, both
 from app.extend import CallContext, Door, ErrorKind, ToolCall, UpstreamTarget
 from app.observe.lines import LineFormatter
 from app.protocol.timestamps import iso_millis
@@ -57,7 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="vcp", description="OpenAI-compatible chat middleware server.")
+    parser = argparse.ArgumentParser(
+        prog="vcp", description=both("兼容 OpenAI 的聊天中间件服务器", "OpenAI-compatible chat middleware server")
+    )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     home = argparse.ArgumentParser(add_help=False)
@@ -66,26 +68,35 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         default=Path(),
         metavar="DIR",
-        help="installation root: config.env, Plugin/, Agent/, TVStxt/, dailynote/ (default: the working directory)",
+        help=both(
+            "安装目录，默认为当前目录",
+            "installation root: config.env, Plugin/, Agent/, TVStxt/, dailynote/ (default: the working directory)",
+        ),
     )
-    serve_command = commands.add_parser("serve", parents=[home], help="start the server")
-    serve_command.add_argument("--host", help="address to listen on (HOST in config.env)")
-    serve_command.add_argument("--port", type=_port, help="port to listen on (PORT in config.env)")
+    serve_command = commands.add_parser("serve", parents=[home], help=both("启动服务器", "start the server"))
+    serve_command.add_argument("--host", help=both("监听地址", "address to listen on (HOST in config.env)"))
+    serve_command.add_argument("--port", type=_port, help=both("监听端口", "port to listen on (PORT in config.env)"))
     serve_command.set_defaults(run=_serve)
-    demo = commands.add_parser("demo", help="start only the demo model, an OpenAI API of its own")
+    demo = commands.add_parser(
+        "demo", help=both("只启动演示模型", "start only the demo model, an OpenAI API of its own")
+    )
     demo.add_argument("--host", default="127.0.0.1")
     demo.add_argument("--port", type=_port, default=DEMO_PORT)
     demo.set_defaults(run=_demo)
-    tool = commands.add_parser("tool", parents=[home], help="run one tool and print its result")
-    tool.add_argument("name", metavar="NAME", help="the tool, as in tool_name")
-    tool.add_argument("fields", nargs="*", metavar="key=value", help="its arguments")
+    tool = commands.add_parser(
+        "tool", parents=[home], help=both("运行一个工具并打印结果", "run one tool and print its result")
+    )
+    tool.add_argument("name", metavar="NAME", help=both("工具名，即 tool_name", "the tool, as in tool_name"))
+    tool.add_argument("fields", nargs="*", metavar="key=value", help=both("参数", "its arguments"))
     tool.set_defaults(run=_tool)
     return parser
 
 
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > MAX_PORT:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a port, a number from 0 to {MAX_PORT}")
+        raise argparse.ArgumentTypeError(
+            both(f"'{text}' 不是 0 到 {MAX_PORT} 的端口号", f"'{text}' is not a port, a number from 0 to {MAX_PORT}")
+        )
     return int(text)
 
 
@@ -103,7 +114,7 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
 def _configured(options: argparse.Namespace, level: int = logging.INFO) -> Config:
     home: Path = options.home
     if not home.is_dir():
-        raise ConfigError(f"--home {home} is not a folder")
+        raise ConfigError(both(f"--home {home} 不是目录", f"--home {home} is not a folder"))
     given = {"HOST": getattr(options, "host", None), "PORT": getattr(options, "port", None)}
     config = load(home.absolute(), os.environ, {key: str(value) for key, value in given.items() if value is not None})
     handler = logging.StreamHandler(sys.stderr)
@@ -201,7 +212,7 @@ class _NoModel:
     """The upstream of a command that runs tools only; it needs no API_URL."""
 
     def resolve(self, model: str) -> UpstreamTarget:
-        raise ConfigError("this command asks no model")
+        raise ConfigError(both("此命令不调用模型", "this command asks no model"))
 
 
 def _tool(options: argparse.Namespace) -> int:
@@ -209,7 +220,7 @@ def _tool(options: argparse.Namespace) -> int:
     for field in options.fields:
         name, equals, value = field.partition("=")
         if not equals or not name:
-            raise ConfigError(f"'{field}' is not key=value")
+            raise ConfigError(both(f"'{field}' 不是 key=value 的形式", f"'{field}' is not key=value"))
         arguments[name] = value
     config = _configured(options, logging.WARNING)  # who calls one tool wants its result and nothing else
     key = server_key(config)
@@ -231,7 +242,9 @@ def _tool(options: argparse.Namespace) -> int:
         async with services.running_parts():
             result = await services.router.call(call, CallContext(turn_id=call.id, door=Door.COMMAND_LINE))
         if result.error_kind is ErrorKind.UNKNOWN_TOOL:
-            raise NotFoundError(f"{result.message}; there are: {', '.join(sorted(services.router.specs())) or 'none'}")
+            raise NotFoundError(
+                f"{result.message}; {both('现有', 'there are')}: {', '.join(sorted(services.router.specs())) or '-'}"
+            )
         print(pretty_json(result_object(call, result, iso_millis(time.time(), config.zone))))
         return EXIT_OK if result.ok else EXIT_FAILED
 

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def both(chinese: str, english: str) -> str:
+    """A text for people, who read it in Chinese or in English (D20)."""
+    return f"{chinese} / {english}"
+
+
 class VcpError(Exception):
     """Root of all errors that the server raises on purpose.
 
@@ -113,7 +118,7 @@ class UpstreamStatusError(UpstreamError):
         retry_after: float | None = None,
     ) -> None:
         text = body[:2000].decode("utf-8", "replace")
-        super().__init__(f"upstream answered status {upstream_status}: {text}")
+        super().__init__(f"{both('上游返回状态码', 'upstream answered status')} {upstream_status}: {text}")
         self.upstream_status = upstream_status
         self.body = body
         self.content_type = content_type
@@ -152,4 +157,4 @@ class ShutdownError(VcpError):
     code = "server_stopping"
 
     def __init__(self) -> None:
-        super().__init__("服务器正在关闭，请稍后重试 / the server is shutting down, try again later")
+        super().__init__(both("服务器正在关闭，请稍后重试", "the server is shutting down, try again later"))

@@ -186,12 +186,16 @@ class ToolSource(Protocol):
         """The tools of now, by name. The map is immutable and replaced whole when it changes."""
         ...
 
+    def changed(self, told: Callable[[], None]) -> None:
+        """Call ``told`` each time the tools have changed; it must be quick and must not raise."""
+        ...
+
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
     ) -> ToolResult:
         """Run the call and return its result; never raises into the turn.
 
-        ``started(pid=…)`` is called once when the work begins, after any waiting for a place.
+        ``started(pid=…)`` is called when the work begins, after any waiting for a place; only the first time counts.
         """
         ...
 
@@ -316,7 +320,9 @@ class RoundFinished:
 
 @dataclass(frozen=True, slots=True)
 class TurnFinished:
-    """The client has got everything it will get."""
+    """The client has got everything it will get; ``calls`` are those of all rounds that had an outcome for the model,
+    and the archery calls.
+    """
 
     turn_id: str
     outcome: Outcome
@@ -543,6 +549,10 @@ class Lifecycle(Protocol):
 
     async def start(self) -> None:
         """Begin work; called once."""
+        ...
+
+    def health(self) -> str:
+        """Empty while all is well, else what is wrong in one line; asked by ``/readyz``."""
         ...
 
     async def stop(self) -> None:

@@ -17,7 +17,7 @@ from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config import dotenv
 from app.config.snapshot import Config
-from app.errors import ConfigError
+from app.errors import ConfigError, both
 from app.extend import (
     CallFormat,
     Guard,
@@ -29,7 +29,7 @@ from app.extend import (
     UpstreamResolver,
 )
 from app.observe.bus import EventBus
-from app.observe.call_log import log_event
+from app.observe.call_log import LOGGED, log_event
 from app.plugins.discovery import discover
 from app.plugins.places import Limits
 from app.plugins.processes import Processes
@@ -69,8 +69,11 @@ def make_home(home: Path) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(
-                f"{folder} is no folder and cannot be made ({error.strerror or error}); make it, or choose another "
-                "home with --home. 无法创建该目录，请手动创建，或用 --home 指定其他目录。"
+                both(
+                    f"无法创建目录 {folder}，请手动创建，或用 --home 指定其他目录",
+                    f"{folder} is no folder and cannot be made ({error.strerror or error}); make it, or choose another "
+                    "home with --home",
+                )
             ) from error
 
 
@@ -96,9 +99,9 @@ class Services:
         self.config = config
         self.key = key
         self._lifecycles = tuple(lifecycles)
-        self.ready = False
+        self._started = False
         self.events = EventBus()
-        self.events.listen(log_event)
+        self.events.listen(log_event, *LOGGED)
         self._ids = itertools.count(1)
         self._run_id = secrets.token_hex(4)
         auth_code = AuthCode(config.home)
@@ -177,6 +180,7 @@ class Services:
                 image_key=self._image_key,
                 expand_agents_in_all_roles=settings.expand_agents_in_all_roles,
                 resolve_variables_in_any_order=settings.resolve_variables_in_any_order,
+                detectors_last=settings.compat_profile == "head",
             ),
             AgentBook(home / "agent_map.json", TextFiles(home / "Agent")),
             VariableFiles(TextFiles(home / "TVStxt")),
@@ -184,6 +188,11 @@ class Services:
             (DiarySource(notebooks), AllDiariesSource(notebooks), *placeholders),
             time.time,
         )
+
+    @property
+    def ready(self) -> bool:
+        """True while requests are served and every part says that it is well."""
+        return self._started and not any(part.health() for part in self._lifecycles)
 
     def new_id(self, kind: str) -> str:
         """A name for a turn or a call, unique over restarts."""
@@ -226,11 +235,11 @@ class Services:
             stack.push_async_callback(self.background.stop, grace)
             # The web server has already waited for its requests; what is left now is cancelled at once.
             stack.push_async_callback(self.running.stop_all, 0)
-            self.ready = True
+            self._started = True
             try:
                 yield
             finally:
-                self.ready = False
+                self._started = False
 
 
 def parse_plugin_env(text: str) -> dict[str, str]:

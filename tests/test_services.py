@@ -163,6 +163,9 @@ def test_parts_that_others_bring_start_and_stop_with_the_server(tmp_path: Path) 
         async def start(self) -> None:
             seen.append(f"start {self.name}")
 
+        def health(self) -> str:
+            return "it is not well" if self.name == "b" and not well else ""
+
         async def stop(self) -> None:
             seen.append(f"stop {self.name}")
 
@@ -170,6 +173,10 @@ def test_parts_that_others_bring_start_and_stop_with_the_server(tmp_path: Path) 
         services = Services(services_in(tmp_path).config, "key", lifecycles=(Part("a"), Part("b")))
         async with services.running_parts():
             seen.append("inside")
+            assert services.ready
+            well.clear()
+            assert not services.ready
 
+    well = ["so far"]
     asyncio.run(main())
     assert seen == ["start a", "start b", "inside", "stop b", "stop a"]

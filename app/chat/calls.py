@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.chat.background import BackgroundTasks
+from app.errors import both
 from app.extend import (
     CallContext,
+    CallFinished,
     CallFormat,
     CallFound,
     CallOutcome,
@@ -20,6 +22,7 @@ from app.extend import (
     EventSink,
     FoundCall,
     Json,
+    Outcome,
     ToolCall,
     ToolResult,
     ToolSpec,
@@ -29,6 +32,9 @@ log = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 15.0
 """How long the end of a turn waits for cancelled calls; a process has two seconds to end (D27) before it is killed."""
+
+
+_CANCELLED = ToolResult(error_kind=ErrorKind.CANCELLED, message=both("调用已取消", "the call was cancelled"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,8 @@ class RoundCalls:
 
     A call starts when its block closes, if that is allowed, else with ``start_all`` when the round has ended. Results
     never raise: each call ends in an outcome. ``rules.run`` is false in a round whose calls would not be run (D24).
+    Every call that was found and not skipped has one ``CallFinished``: the router's, or one from here when the call
+    never got to it.
     """
 
     def __init__(
@@ -70,6 +78,7 @@ class RoundCalls:
         self._waiting: list[ToolCall] = []
         self._archery_count = 0
         self._tasks: set[asyncio.Task[ToolResult]] = set()
+        self._begun: set[str] = set()
         self._outcomes: dict[str, CallOutcome] = {}
         self._finished: deque[CallOutcome] = deque()
         self._progress = asyncio.Event()
@@ -129,11 +138,19 @@ class RoundCalls:
     def _start(self, call: ToolCall, *, eager: bool) -> None:
         context = replace(self._context, eager=eager)
         if call.archery:
-            self._background.start(self._shoot(call, context), f"archery {call.tool}")
+            if not self._background.start(self._shoot(call, context), f"archery {call.tool}"):
+                self._never_ran(
+                    call,
+                    ToolResult(error_kind=ErrorKind.QUEUE, message=both("后台任务太多", "too many background tasks")),
+                )
             return
-        task = asyncio.create_task(self._call_tool(call, context), name=f"call {call.tool}")
+        task = asyncio.create_task(self._run(call, context), name=f"call {call.tool}")
         self._tasks.add(task)
         task.add_done_callback(lambda task: self._task_ended(call, task))
+
+    async def _run(self, call: ToolCall, context: CallContext) -> ToolResult:
+        self._begun.add(call.id)
+        return await self._call_tool(call, context)
 
     async def _shoot(self, call: ToolCall, context: CallContext) -> None:
         self._ended(call, await self._call_tool(call, context))
@@ -141,13 +158,27 @@ class RoundCalls:
     def _task_ended(self, call: ToolCall, task: asyncio.Task[ToolResult]) -> None:
         """However a task ended, the call has an outcome: the turn waits for it."""
         if task.cancelled():
-            result = ToolResult(error_kind=ErrorKind.CANCELLED, message="the call was cancelled")
+            result = _CANCELLED
+            if call.id not in self._begun:  # cancelled before its first step: the router knows nothing of it
+                self._never_ran(call, result)
         elif (error := task.exception()) is not None:
             log.error("call %s of %s failed", call.id, call.tool, exc_info=error)
             result = ToolResult(error_kind=ErrorKind.EXECUTION, message=f"{type(error).__name__}: {error}")
         else:
             result = task.result()
         self._ended(call, result)
+
+    def _never_ran(self, call: ToolCall, result: ToolResult) -> None:
+        outcome = Outcome.CANCELLED if result is _CANCELLED else Outcome.ERROR
+        spec = self._find_spec(call.tool)
+        self._events.publish(
+            CallFinished(self._context.turn_id, call, self._context, spec, outcome, result, waited=0.0, ran=0.0)
+        )
+
+    def _drop_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            self._never_ran(call, _CANCELLED)
 
     def _ended(self, call: ToolCall, result: ToolResult) -> None:
         outcome = CallOutcome(call, result, self._clock())
@@ -175,7 +206,7 @@ class RoundCalls:
 
     def cancel(self) -> None:
         """Ask running normal calls to stop; archery calls go on (D27)."""
-        self._waiting.clear()
+        self._drop_waiting()
         for task in self._tasks:
             task.cancel()
 
@@ -192,6 +223,7 @@ class RoundCalls:
 
     def release(self) -> None:
         """Let running calls go on without the turn (``CancelToolsOnDisconnect=false``)."""
+        self._drop_waiting()
         for task in self._tasks:
             if not task.done():
                 self._background.adopt(task)
@@ -199,7 +231,7 @@ class RoundCalls:
 
 
 def _over_limit(limit: int) -> str:
-    return (
-        f"错误：本轮工具调用超过上限 {limit} 个，此调用未执行。"
-        f" / not run: one reply may call at most {limit} tools (MaxToolCallsPerRound)"
+    return both(
+        f"错误：本轮工具调用超过上限 {limit} 个，此调用未执行。",
+        f"not run: one reply may call at most {limit} tools (MaxToolCallsPerRound)",
     )

@@ -8,7 +8,9 @@ from typing import Any
 
 import orjson
 
-from app.errors import BadRequestError
+from app.errors import BadRequestError, both
+
+_BEYOND_64_BITS = 2.0**63
 
 
 def loads(data: bytes | str) -> Any:
@@ -23,6 +25,22 @@ def loads(data: bytes | str) -> Any:
         return json.loads(data)
 
 
+def loads_request(data: bytes) -> Any:
+    """Parse what a client sent: whole numbers of any size keep every digit, for they are only passed on.
+
+    The fast parser makes decimals of those beyond 64 bits. Messages are not searched for them: they hold text.
+    """
+    value = loads(data)
+    fields = [field for name, field in value.items() if name != "messages"] if isinstance(value, dict) else []
+    while fields:
+        field = fields.pop()
+        if isinstance(field, float) and abs(field) >= _BEYOND_64_BITS:
+            return json.loads(data)
+        if isinstance(field, dict | list):
+            fields.extend(field.values() if isinstance(field, dict) else field)
+    return value
+
+
 def dumps(value: Any) -> bytes:
     """Write compact UTF-8 JSON; lone surrogates and integers of any size are written as escapes and digits.
 
@@ -35,7 +53,7 @@ def dumps(value: Any) -> bytes:
     try:
         return json.dumps(value, separators=(",", ":")).encode("ascii")
     except RecursionError as error:
-        raise BadRequestError("the JSON is nested too deeply") from error
+        raise BadRequestError(both("JSON 嵌套太深", "the JSON is nested too deeply")) from error
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -22,7 +22,10 @@ class Prepared:
 
 
 class Preparation:
-    """Runs the phases of spec 3.1 in order: preprocessors before variables, expansion, media, the other ones."""
+    """Runs the phases of spec 3.1 in order: preprocessors before variables, expansion, media, the other ones.
+
+    In the profile ``head`` the expansion leaves its detectors to the end (3.12).
+    """
 
     def __init__(self, engine: PromptEngine, preprocessors: Sequence[Preprocessor], events: EventSink) -> None:
         self._engine = engine
@@ -42,6 +45,7 @@ class Preparation:
         if expanded.media:
             body = await self._stage(Stage.MEDIA, body, context, turn_id)
         body = await self._stage(Stage.AFTER, body, context, turn_id)
+        body = {**body, "messages": self._engine.detect_last(body["messages"], phase_done)}
         return Prepared(body, expanded.origins)
 
     async def before_round(self, body: Body, model: str, turn_id: str, number: int) -> Body:
@@ -55,7 +59,8 @@ class Preparation:
             before = len(body["messages"])
             try:
                 changed = await preprocessor.process(body, replace(context, messages=body["messages"]))
-                if not isinstance(changed.get("messages"), list):
+                messages = changed.get("messages")
+                if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
                     raise TypeError("it returned a body without a list of messages")
                 body = changed
             except asyncio.CancelledError:

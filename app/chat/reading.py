@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from app.chat.payload import PieceJoiner, dumps, loads
-from app.errors import UpstreamBrokenError
+from app.errors import UpstreamBrokenError, both
 from app.protocol.chat import DONE_DATA, sse, text_of
 from app.protocol.sse import SseEvent
 
@@ -35,15 +35,23 @@ class RoundReader:
 
     ``take`` returns the bytes that go to the client at once: the event as it came, unless something in it belongs to
     the end of the answer (finish reasons, usage) or was said before (the role). ``take_text`` gives new content of
-    choice 0 for the scanner.
+    choice 0 for the scanner. ``first_token`` is called once, with the first piece of any choice: text, thought or
+    native call. With ``first_choice_only`` the other choices are left out, whatever the upstream sends (D32).
     """
 
     def __init__(
-        self, answer: AnswerState, first_token: Callable[[], None] = lambda: None, *, forward_usage: bool = False
+        self,
+        answer: AnswerState,
+        first_token: Callable[[], None] = lambda: None,
+        *,
+        forward_usage: bool = False,
+        first_choice_only: bool = False,
     ) -> None:
         self._answer = answer
         self._first_token = first_token
+        self._spoke = False
         self._forward_usage = forward_usage
+        self._first_choice_only = first_choice_only
         self._joiner = PieceJoiner()
         self._pieces: list[str] = []
         self._chars = 0
@@ -90,7 +98,9 @@ class RoundReader:
             return None
         if error := chunk.get("error"):  # some providers send choices with it
             said = error.get("message") if isinstance(error, dict) else None
-            raise UpstreamBrokenError(f"the upstream reported an error in its stream: {said or error}")
+            raise UpstreamBrokenError(
+                f"{both('上游在流中报告错误', 'the upstream reported an error in its stream')}: {said or error}"
+            )
         choices = chunk.get("choices")
         if not isinstance(choices, list):
             # A kind of event that we do not know is passed on; one that has nothing but usage is ours to tell.
@@ -100,7 +110,7 @@ class RoundReader:
         changed = self._read_usage(chunk)
         kept = []
         for choice in choices:
-            if not isinstance(choice, dict):
+            if not isinstance(choice, dict) or (self._first_choice_only and _index(choice)):
                 changed = True
                 continue
             keep, altered = self._read_choice(choice)
@@ -141,8 +151,7 @@ class RoundReader:
 
     def _read_choice(self, choice: dict[str, Any]) -> tuple[bool, bool]:
         """Whether the choice still says something now, and whether it was changed."""
-        index = choice.get("index", 0)
-        index = index if isinstance(index, int) else 0
+        index = _index(choice)
         altered = False
         finish = choice.get("finish_reason")
         if finish is not None:
@@ -153,6 +162,9 @@ class RoundReader:
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             return finish is None, altered
+        if not self._spoke and any(name != "role" and value for name, value in delta.items()):
+            self._spoke = True
+            self._first_token()
         if index == 0:
             if delta.get("tool_calls") or delta.get("function_call"):
                 self.native_calls = True
@@ -176,8 +188,16 @@ class RoundReader:
             return
         self._chars += len(content)
         if self._chars > MAX_REPLY_CHARS:
-            raise UpstreamBrokenError(f"the upstream's reply is longer than {MAX_REPLY_CHARS} characters")
-        if not self._pieces:
-            self._first_token()
+            raise UpstreamBrokenError(
+                both(
+                    f"上游的回答超过 {MAX_REPLY_CHARS} 个字符",
+                    f"the upstream's reply is longer than {MAX_REPLY_CHARS} characters",
+                )
+            )
         self._pieces.append(content)
         self._new_text.append(content)
+
+
+def _index(choice: Mapping[str, Any]) -> int:
+    index = choice.get("index")
+    return index if isinstance(index, int) else 0

@@ -11,7 +11,7 @@ from typing import Any
 from app.chat.calls import RoundCalls
 from app.chat.payload import dumps, loads, whole
 from app.chat.reading import MAX_REPLY_CHARS, RoundReader
-from app.errors import UpstreamBrokenError, UpstreamError, UpstreamStatusError
+from app.errors import UpstreamBrokenError, UpstreamError, UpstreamStatusError, both
 from app.protocol.chat import DONE_DATA, CompletionJoiner, completion_to_chunks, sse, text_of
 from app.protocol.sse import SseEvent, SseReader
 from app.upstream.reply import Reply
@@ -63,7 +63,12 @@ async def read_stream(
         completion = _parsed(data)
         _raise_error_in(completion, reply, data)
         if completion is None or not isinstance(completion.get("choices"), list):
-            raise UpstreamBrokenError("the upstream answered neither with an event stream nor with a completion")
+            raise UpstreamBrokenError(
+                both(
+                    "上游的回答既不是事件流，也不是对话结果",
+                    "the upstream answered neither with an event stream nor with a completion",
+                )
+            )
         chunks = (dumps(chunk) for chunk in completion_to_chunks(completion))
         await _pass_on([SseEvent(data, sse(data), "") for data in chunks], reader, calls, forward)
     reader.finish()
@@ -117,7 +122,12 @@ async def read_plain(
         _raise_error_in(completion, reply, data)
         text = _content(completion) if completion is not None else data.decode("utf-8", "replace")
     if len(text) > MAX_REPLY_CHARS:
-        raise UpstreamBrokenError(f"the upstream's reply is longer than {MAX_REPLY_CHARS} characters")
+        raise UpstreamBrokenError(
+            both(
+                f"上游的回答超过 {MAX_REPLY_CHARS} 个字符",
+                f"the upstream's reply is longer than {MAX_REPLY_CHARS} characters",
+            )
+        )
     first_token()
     for start in range(0, len(text), SCAN_SLICE_CHARS):
         calls.feed({"content": text[start : start + SCAN_SLICE_CHARS]})
@@ -132,7 +142,12 @@ async def _joined(reply: Reply) -> dict[str, Any]:
         block = await reply.read_some()
         size += len(block)
         if size > MAX_PLAIN_BYTES:
-            raise UpstreamBrokenError(f"the upstream's reply is longer than {MAX_PLAIN_BYTES} bytes")
+            raise UpstreamBrokenError(
+                both(
+                    f"上游的回答超过 {MAX_PLAIN_BYTES} 字节",
+                    f"the upstream's reply is longer than {MAX_PLAIN_BYTES} bytes",
+                )
+            )
         for event in source.feed(block) if block else source.finish():
             if event.data.strip() == DONE_DATA:
                 ended = True

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from enum import StrEnum
 from typing import Any
 
-from app.errors import VcpError
+from app.errors import VcpError, both
 from app.extend import Mute
 
 
@@ -75,7 +75,10 @@ class RunningTurns:
         """Raise ``TooManyTurnsError`` when no further turn may start."""
         if len(self._turns) >= self._limit:
             raise TooManyTurnsError(
-                f"{self._limit} chat requests are running already (MaxRunningTurns); try again when one has ended"
+                both(
+                    f"已有 {self._limit} 个对话请求在运行（MaxRunningTurns），请稍后重试",
+                    f"{self._limit} chat requests are running already (MaxRunningTurns); try again when one has ended",
+                )
             )
 
     def start(self, turn: RunningTurn, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from app.chat.calls import RoundCalls
@@ -46,6 +46,7 @@ class StreamRenderer:
         self._errors_as_status = errors_as_status
         self._clock = clock
         self._answer = AnswerState()
+        self._first_reasons: dict[int, str] = {}
         self._rounds = 0
         self._begun = False
         self._ended = False
@@ -58,13 +59,17 @@ class StreamRenderer:
         if self._rounds == 1:
             self.headers = passed_headers(reply)
         else:
-            await self._say("\n")
-        reader = RoundReader(self._answer, first_token, forward_usage=self._forward_usage)
+            await self._say(markers.ID_SEPARATOR, "\n")
+        reader = RoundReader(
+            self._answer, first_token, forward_usage=self._forward_usage, first_choice_only=self._rounds > 1
+        )
+        if self._rounds == 1:
+            self._first_reasons = reader.finish_reasons
         return await read_stream(reply, calls, reader, self._forward)
 
     async def block(self, text: str) -> None:
         """A ShowVCP block in a chunk of its own."""
-        await self._say(text)
+        await self._say(markers.ID_SHOW_VCP, text)
 
     async def failed(self, error: VcpError) -> None:
         """A readable chunk, a finish and the end mark, whatever the fault (B20)."""
@@ -85,7 +90,7 @@ class StreamRenderer:
         if self._ended:
             return
         if self._begun:
-            await self._send(self._chunk(markers.ID_FINAL_STOP, {}, DEFAULT_FINISH), end=True)
+            await self._send(*self._finishes({0: DEFAULT_FINISH}), end=True)
         else:
             await self._end_with(markers.ID_INTERRUPT, markers.INTERRUPTED)
 
@@ -93,13 +98,10 @@ class StreamRenderer:
         """One finish reason for each choice, the usage chunk if there is one, the end mark (D1, D25, D32)."""
         if self._ended:
             return
-        out = []
-        reasons = dict.fromkeys((0, *self._answer.roles_sent), DEFAULT_FINISH) | dict(ending.finish_reasons)
+        reasons = {0: DEFAULT_FINISH} | dict(ending.finish_reasons)
         if ending.calls_left:
             reasons[0] = "length"
-        for index in sorted(reasons):
-            reason = reasons[index]
-            out.append(self._chunk(f"{_ID_FINAL}{reason}-", {}, reason, index))
+        out = self._finishes(reasons)
         if ending.usage is not None and self._tell_usage:
             tail = self._chunk(markers.ID_SHOW_VCP, {}, None)
             tail["choices"] = []
@@ -111,12 +113,25 @@ class StreamRenderer:
         await self._write(events, False)
         self._begun = True
 
-    async def _say(self, text: str) -> None:
-        await self._send(self._chunk(markers.ID_SHOW_VCP, self._delta(text), None))
+    async def _say(self, kind: str, text: str) -> None:
+        await self._send(self._chunk(kind, self._delta(text), None))
 
     async def _end_with(self, kind: str, text: str) -> None:
-        delta = self._delta(text)
-        await self._send(self._chunk(kind, delta, None), self._chunk(kind, {}, DEFAULT_FINISH), end=True)
+        said = self._chunk(kind, self._delta(text), None)
+        await self._send(said, *self._finishes({0: DEFAULT_FINISH}, kind), end=True)
+
+    def _finishes(self, reasons: Mapping[int, str], kind: str = "") -> list[dict[str, Any]]:
+        """The finish of every choice that was begun; choices that ``reasons`` lacks end as their own round said."""
+        known = self._first_reasons | dict(reasons)
+        out = []
+        for index in sorted({*known, *self._answer.roles_sent}):
+            reason = known.get(index, DEFAULT_FINISH)
+            delta: dict[str, Any] = {}
+            if index not in self._answer.roles_sent:  # an answer without a word still is an assistant's
+                self._answer.roles_sent.add(index)
+                delta = {"role": "assistant", "content": ""}
+            out.append(self._chunk(kind or f"{_ID_FINAL}{reason}-", delta, reason, index))
+        return out
 
     def _delta(self, text: str) -> dict[str, Any]:
         # A role counts as sent when its event is read; that event may have been lost to a cancelled write.

@@ -109,7 +109,7 @@ class Turn:
         self._handle = handle
         self._calls: RoundCalls | None = None
         self._round = 0
-        self._call_count = 0
+        self._calls_before = 0  # of rounds before the present one
 
     async def run(self) -> None:
         """Run the turn; every fault of ours or of the upstream ends readably in the renderer."""
@@ -137,7 +137,11 @@ class Turn:
             try:
                 await self._settle()
             finally:
-                events.publish(TurnFinished(request.id, outcome, self._round, self._call_count, said, request.model))
+                events.publish(TurnFinished(request.id, outcome, self._round, self._calls_found, said, request.model))
+
+    @property
+    def _calls_found(self) -> int:
+        return self._calls_before + (self._calls.found if self._calls is not None else 0)
 
     @property
     def _keeps_tools(self) -> bool:
@@ -182,6 +186,7 @@ class Turn:
             over_limit = self._round > self._rules.max_tool_rounds
             body = await parts.preparation.before_round(body, request.model, request.id, self._round)
             call_format = parts.call_format(self._rules)
+            self._calls_before = self._calls_found
             calls = self._calls = self._round_calls(call_format, run=not over_limit)
             answer = await self._ask(call_format.offer(body), calls)
             usage = add_usage(usage, answer.usage)
@@ -195,7 +200,6 @@ class Turn:
                 if request.show_vcp:
                     stamp = iso_millis(outcome.finished_at, parts.zone)
                     await renderer.block(show_vcp_block(outcome, stamp, self._rules.results.profile))
-            self._call_count += calls.found
             if answer.native_calls or over_limit or not calls.normal:
                 break
             # Plain answers keep the newline before a later round's text in the history too (spec 4.8).

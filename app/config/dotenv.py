@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.config.problem import Problem
-from app.errors import ConfigError
+from app.errors import ConfigError, both
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 """A larger file is refused: it is no configuration."""
@@ -104,14 +104,20 @@ def read(path: Path) -> EnvFile:
         return EnvFile(path)
     except IsADirectoryError:
         raise ConfigError(
-            f"{path} is a folder, not a file; a container mount of a file that did not exist makes one. "
-            "Remove the folder and create the file."
+            both(
+                f"{path} 是目录而不是文件（容器挂载不存在的文件时会这样），请删除该目录并创建文件",
+                f"{path} is a folder, not a file; a container mount of a file that did not exist makes one. "
+                "Remove the folder and create the file.",
+            )
         ) from None
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise ConfigError(both(f"无法读取 {path}", f"{path} cannot be read: {error.strerror or error}")) from error
     if len(data) > MAX_FILE_BYTES:
         raise ConfigError(
-            f"{path} is larger than {MAX_FILE_BYTES // (1024 * 1024)} MiB; this is no configuration file."
+            both(
+                f"{path} 超过 {MAX_FILE_BYTES // (1024 * 1024)} MiB，不是配置文件",
+                f"{path} is larger than {MAX_FILE_BYTES // (1024 * 1024)} MiB; this is no configuration file.",
+            )
         )
     text, problems = _decode(path, data)
     return EnvFile(path, tuple(parse(text)), problems)
@@ -205,7 +211,10 @@ def _decode(path: Path, data: bytes) -> tuple[str, tuple[Problem, ...]]:
             return data.decode("utf-16"), (_encoding_problem(path, "UTF-16"),)
         except UnicodeDecodeError as error:
             raise ConfigError(
-                f"{path} begins like UTF-16 but byte {error.start} does not fit; save it as UTF-8."
+                both(
+                    f"{path} 开头像 UTF-16，但第 {error.start} 字节不符，请另存为 UTF-8",
+                    f"{path} begins like UTF-16 but byte {error.start} does not fit; save it as UTF-8.",
+                )
             ) from None
     try:
         return data.decode("utf-8"), ()

@@ -10,6 +10,7 @@ from app.config.problem import Complaint
 
 _SAR_MODEL = re.compile(r"SarModel([0-9]+)")
 _DETECTOR = re.compile(r"(Super)?Detector([0-9]+)")
+_SECOND_HALF = re.compile(r"(Sar)Prompt([0-9]+)|((?:Super)?Detector)_Output([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def collect(environ: Mapping[str, str]) -> tuple[Families, tuple[Complaint, ...]
             other, models = f"SarPrompt{match[1]}", tuple(name.strip() for name in value.split(",") if name.strip())
             prompt = environ.get(other, "")
             if not models:
-                continue
+                continue  # the text's own key is told about
             if prompt:
                 sar.append(SarRule(match[1], models, prompt))
             else:
@@ -76,6 +77,11 @@ def collect(environ: Mapping[str, str]) -> tuple[Families, tuple[Complaint, ...]
             if output:
                 detectors[kind].append(DetectorRule(key, value, output))
             else:
+                complaints.append(Complaint(key, f"is not used: {other} is not set or empty"))
+        elif match := _SECOND_HALF.fullmatch(key):
+            other = f"SarModel{match[2]}" if match[1] else f"{match[3]}{match[4]}"
+            first = environ.get(other, "")
+            if not (first.strip(" ,") if match[1] else first):
                 complaints.append(Complaint(key, f"is not used: {other} is not set or empty"))
     return (
         Families(

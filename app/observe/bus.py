@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from app.extend import Event
+from app.observe.digests import digested
 
 QUEUE_LIMIT = 1000
 
@@ -35,15 +36,20 @@ class Subscription:
 
 
 class EventBus:
-    """Hands every event to direct listeners (fast, synchronous) and to queued subscribers."""
+    """Hands every event to direct listeners (fast, synchronous) and to queued subscribers.
+
+    What waits in a queue holds no pictures: a digest is made of them, once, and only when somebody is subscribed.
+    """
 
     def __init__(self) -> None:
         self._subscriptions: tuple[Subscription, ...] = ()
-        self._listeners: tuple[Callable[[Event], None], ...] = ()
+        self._listeners: tuple[tuple[Callable[[Event], None], frozenset[type]], ...] = ()
+        self._by_kind: dict[type, tuple[Callable[[Event], None], ...]] = {}
 
-    def listen(self, listener: Callable[[Event], None]) -> None:
-        """Call ``listener`` with each event, at once; it must be quick and must not raise."""
-        self._listeners = (*self._listeners, listener)
+    def listen(self, listener: Callable[[Event], None], *kinds: type) -> None:
+        """Call ``listener`` at once with each event, or those of ``kinds``; it must be quick and must not raise."""
+        self._listeners = (*self._listeners, (listener, frozenset(kinds)))
+        self._by_kind.clear()
 
     def subscribe(self, limit: int = QUEUE_LIMIT) -> Subscription:
         """A queue of events from now on, of at most ``limit`` waiting events; ValueError for a limit that is none."""
@@ -55,10 +61,17 @@ class EventBus:
 
     def publish(self, event: Event) -> None:
         """Hand the event on; never blocks."""
-        for listener in self._listeners:
+        listeners = self._by_kind.get(type(event))
+        if listeners is None:  # once for each kind: an event that nobody listens to costs next to nothing
+            listeners = tuple(listener for listener, kinds in self._listeners if not kinds or type(event) in kinds)
+            self._by_kind[type(event)] = listeners
+        for listener in listeners:
             listener(event)
+        if not self._subscriptions:
+            return
+        kept = digested(event)
         for subscription in self._subscriptions:
-            subscription.offer(event)
+            subscription.offer(kept)
 
     def _remove(self, gone: Subscription) -> None:
         self._subscriptions = tuple(one for one in self._subscriptions if one is not gone)

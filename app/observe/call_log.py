@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from app.extend import CallFinished, CallFound, DiaryWritten, Event, Outcome, TurnFinished, TurnStarted
+from app.extend import CallFinished, CallFound, DiaryWritten, Event, Outcome, TurnFinished
 
 log = logging.getLogger("app.turns")
 
@@ -20,11 +20,13 @@ def _line(text: str, limit: int) -> str:
     return shown if len(shown) <= limit and len(text) <= 2 * limit else shown[:limit] + "…"
 
 
+LOGGED = (CallFound, CallFinished, DiaryWritten, TurnFinished)
+"""The kinds of events that may get a line."""
+
+
 def log_event(event: Event) -> None:
     """Write the event's line, if it is one of those that get one."""
     match event:
-        case TurnStarted():
-            log.debug("turn %s: model %s, stream %s", event.turn_id, _line(event.model, MAX_NAME), event.stream)
         case CallFound() if event.skipped_why:
             log.info("turn %s: call of %s not run: %s", event.turn_id, _line(event.tool, MAX_NAME), event.skipped_why)
         case CallFinished():

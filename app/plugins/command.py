@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.errors import VcpError
+from app.errors import VcpError, both
 from app.plugins.manifest import Manifest
 
 _SHELL_CHARACTERS = frozenset("|&;<>()$`*?[]{}\n\r")
@@ -54,7 +54,7 @@ def plan_launch(
     """
     line = manifest.command_line.strip()
     if not line:
-        raise CommandError("the manifest has no entryPoint.command")
+        raise CommandError(both("清单里没有 entryPoint.command", "the manifest has no entryPoint.command"))
     words = split_command(line)
     finder = _Finder(folder, (folder.parent.parent, project_base), environ, server_python)
     if words is None or words[0] in _SHELL_WORDS or "=" in words[0]:
@@ -100,7 +100,7 @@ def split_command(line: str) -> list[str] | None:
             word = [] if word is None else word
             word.append(char)
     if quote:
-        raise CommandError(f"the command has an unclosed quote: {line}")
+        raise CommandError(f"{both('命令里有未闭合的引号', 'the command has an unclosed quote')}: {line}")
     if word is not None:
         words.append("".join(word))
     return words if words and words[0] else None
@@ -151,7 +151,12 @@ class _Finder:
         if found is None and (self.folder / word).is_file():
             found = str(self.folder / word)
         if found is None:
-            raise CommandError(f'command "{word}" was not found: neither on PATH nor in {self.folder}')
+            raise CommandError(
+                both(
+                    f'找不到命令 "{word}"：PATH 和 {self.folder} 里都没有',
+                    f'command "{word}" was not found: neither on PATH nor in {self.folder}',
+                )
+            )
         # A relative entry of PATH is relative to the server's working directory, not to the plugin's.
         return str(Path(found).absolute())
 
@@ -172,4 +177,4 @@ class _Finder:
             if place.is_file():
                 return str(place)
         looked = ", ".join(str(place) for place in places)
-        raise CommandError(f'"{word}" does not exist (looked for {looked})')
+        raise CommandError(both(f'"{word}" 不存在', f'"{word}" does not exist') + f" ({looked})")

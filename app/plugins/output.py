@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from app.extend import ErrorKind, Json, ToolResult
 from app.plugins.objects import last_object
+from app.protocol.markers import unspecified_plugin_error
 
 QUOTED_STDOUT_CHARS = 200
 STDERR_TAIL_CHARS = 2000
@@ -99,7 +100,7 @@ def result_of_answer(name: str, answer: Answer, exit_code: int | None, stderr_ta
     said = fields.get("message")
     message = said if isinstance(said, str) else ""
     if not answer.success:
-        text = _text(fields.get("error")) or message or f'Plugin "{name}" reported an unspecified error.'
+        text = _text(fields.get("error")) or message or unspecified_plugin_error(name)
         return ToolResult(
             structured=fields,
             error_kind=ErrorKind.PLUGIN,

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from dataclasses import dataclass
 
-from app.errors import VcpError
+from app.errors import VcpError, both
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +97,16 @@ class Places:
         Waits ``queue_seconds`` or ``seconds``, whichever is less. Raises QueueError or StoppingError.
         """
         if self._closed:
-            raise StoppingError("the server is stopping")
+            raise StoppingError(both("服务器正在关闭", "the server is stopping"))
         if not self._queue and self._free(name, limit):
             return self._enter(name)
         if len(self._queue) >= self._limits.queued:
-            raise QueueError(f'no place for plugin "{name}": {self._limits.queued} calls are waiting already')
+            raise QueueError(
+                both(
+                    f'插件 "{name}" 没有空位：已有 {self._limits.queued} 个调用在排队',
+                    f'no place for plugin "{name}": {self._limits.queued} calls are waiting already',
+                )
+            )
         waiter = _Waiter(name, limit, asyncio.get_running_loop().create_future())
         self._queue.append(waiter)
         self.grant()
@@ -113,9 +118,14 @@ class Places:
             raise
         if not waiter.granted.done():
             self._give_up(waiter)
-            raise QueueError(f'no place for plugin "{name}" within {allowed:g} s: too many calls are running')
+            raise QueueError(
+                both(
+                    f'插件 "{name}" 在 {allowed:g} 秒内没有等到空位：正在运行的调用太多',
+                    f'no place for plugin "{name}" within {allowed:g} s: too many calls are running',
+                )
+            )
         if waiter.granted.cancelled():
-            raise StoppingError("the server is stopping")
+            raise StoppingError(both("服务器正在关闭", "the server is stopping"))
         return Place(self, name)
 
     def _give_up(self, waiter: _Waiter) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from app.errors import VcpError
+from app.errors import VcpError, both
 from app.extend import LOCAL, CallContext, ErrorKind, Json, ToolCall, ToolCommand, ToolResult, ToolSpec
 from app.plugins.command import SERVER_INTERPRETER, CommandError, plan_launch
 from app.plugins.discovery import Plugin, PluginSet
@@ -51,6 +51,7 @@ class StdioPlugins:
         self._auth_code = auth_code
         self._port = port
         self._server_python = server_python
+        self._told: list[Callable[[], None]] = []
         self._plugins: Mapping[str, Plugin] = {}
         self._tools: Mapping[str, ToolSpec] = {}
         self.replace(plugins)
@@ -59,6 +60,16 @@ class StdioPlugins:
         """Offer these plugins from now on; calls that run go on with what they began with."""
         self._plugins = {plugin.name: plugin for plugin in plugins.plugins}
         self._tools = MappingProxyType({plugin.name: tool_spec(plugin) for plugin in plugins.plugins})
+        for told in self._told:
+            told()
+
+    def changed(self, told: Callable[[], None]) -> None:
+        """Call ``told`` after each ``replace``."""
+        self._told.append(told)
+
+    def health(self) -> str:
+        """Nothing that could be wrong outside of a call."""
+        return ""
 
     def tools(self) -> Mapping[str, ToolSpec]:
         """The tools of now, by name, in the order of discovery."""
@@ -78,7 +89,9 @@ class StdioPlugins:
         name = spec.name
         plugin = self._plugins.get(name)
         if plugin is None:
-            return failure(ErrorKind.UNKNOWN_TOOL, f'Plugin "{name}" is not loaded any more.')
+            return failure(
+                ErrorKind.UNKNOWN_TOOL, both(f'插件 "{name}" 已不再加载。', f'Plugin "{name}" is not loaded any more.')
+            )
         if not plugin.manifest.callable_over_stdio:
             return failure(ErrorKind.EXECUTION, _not_callable(plugin))
         try:
@@ -97,14 +110,18 @@ class StdioPlugins:
         except Exception as error:
             # The plugin boundary: whatever a manifest or an answer provokes in here must not end the turn.
             log.exception("calling plugin %s failed", name)
-            return failure(ErrorKind.EXECUTION, f'Plugin "{name}" could not be run: {error}')
+            said = both(f'插件 "{name}" 无法运行', f'Plugin "{name}" could not be run')
+            return failure(ErrorKind.EXECUTION, f"{said}: {error}")
 
     def _job(self, plugin: Plugin, spec: ToolSpec, call: ToolCall, context: CallContext) -> Job:
         manifest = plugin.manifest
         code = self._auth_code() if manifest.requires_admin else None
         if manifest.requires_admin and not code:
             raise _RefusedError(
-                f'Plugin "{spec.name}" is for administrators and the auth code cannot be read; it was not started.'
+                both(
+                    f'插件 "{spec.name}" 需要管理员验证码，但验证码无法读取，插件没有启动。',
+                    f'Plugin "{spec.name}" is for administrators and the auth code cannot be read; it was not started.',
+                )
             )
         environ = self._environ()
         environment, left_out = child_environment(
@@ -214,7 +231,11 @@ def _not_callable(plugin: Plugin) -> str:
         f'Plugin "{manifest.name}" (type: {manifest.plugin_type}, protocol: {manifest.protocol}) '
         "is not a supported stdio plugin for a direct call."
     )
-    return text if plugin.runs_here else f"{text} It is a Node module and is not run here."
+    return (
+        text
+        if plugin.runs_here
+        else f"{text} {both('这是 Node 模块，不在此运行。', 'It is a Node module and is not run here.')}"
+    )
 
 
 def _result(name: str, ran: Ran[Answer], processes: Processes) -> ToolResult:
@@ -225,12 +246,18 @@ def _result(name: str, ran: Ran[Answer], processes: Processes) -> ToolResult:
         return bad_output(name, ran.stdout, ran.exit_code, tail)
     kind, text = {
         Ending.TIMED_OUT: (ErrorKind.TIMEOUT, f'Plugin "{name}" execution timed out.'),
-        Ending.STOPPED: (ErrorKind.CANCELLED, f'Plugin "{name}" was ended: the server is stopping.'),
+        Ending.STOPPED: (
+            ErrorKind.CANCELLED,
+            both(f'插件 "{name}" 已结束：服务器正在关闭。', f'Plugin "{name}" was ended: the server is stopping.'),
+        ),
     }.get(
         ran.ending,
         (
             ErrorKind.EXECUTION,
-            f'Plugin "{name}" printed more than the limit of {processes.limits.output_bytes} bytes and was ended.',
+            both(
+                f'插件 "{name}" 的输出超过上限 {processes.limits.output_bytes} 字节，已被结束。',
+                f'Plugin "{name}" printed more than the limit of {processes.limits.output_bytes} bytes and was ended.',
+            ),
         ),
     )
     return failure(kind, text, exit_code=ran.exit_code, stderr_tail=tail)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.errors import BadRequestError
+from app.errors import BadRequestError, both
 from app.extend import Clock, Message, Piece, PlaceholderSource, PromptContext, ToolSpec, Trust
 from app.prompt.agents import AgentBook, AgentExpansion
 from app.prompt.dates import Dates
@@ -73,9 +73,9 @@ class PromptEngine:
     ) -> ExpandedPrompt:
         """Expand a conversation for ``model`` (after redirection); ``messages`` is not changed.
 
-        Order: the operator's text; then the data of all sources together; then detectors over the finished text; then
-        the sources that come after detectors. Raises PromptLimitError, and BadRequestError for messages that are no
-        objects (D10).
+        Order: the operator's text; then the data of all sources together; then detectors over the finished text, unless
+        ``detect_last`` does it; then the sources that come after detectors. Raises PromptLimitError, and
+        BadRequestError for messages that are no objects (D10).
         """
         opened, media = _without_media_switch(messages)
         slots = list(_slots(opened))
@@ -90,14 +90,31 @@ class PromptEngine:
         count.done("operator_text")
         await put_in_data(slots, self._before, context, budget, self._settings.limits)
         count.done("data")
+        if not self._settings.detectors_last:
+            self._detect(slots, budget)
+            count.done("detectors")
+        await put_in_data(slots, self._after, context, budget, self._settings.limits)
+        count.done("after_detectors")
+        return ExpandedPrompt(_closed(opened, slots), _origins(len(opened), slots), media)
+
+    def detect_last(self, messages: Sequence[Message], publish: Publish | None = None) -> list[Message]:
+        """Messages that preprocessors have finished, with detectors applied where the settings place them here (3.12).
+
+        They see everything then, background results too: only whole texts are left. Raises PromptLimitError.
+        """
+        if not self._settings.detectors_last:
+            return list(messages)
+        slots = _slots(messages)
+        count = _Count(slots, publish)
+        self._detect(slots, Budget(self._settings.limits))
+        count.done("detectors")
+        return _closed(messages, slots)
+
+    def _detect(self, slots: Sequence[Slot], budget: Budget) -> None:
         for slot in slots:
             if slot.role == SYSTEM:
                 slot.text = detect(slot.text, self._settings.detectors, budget)
             slot.text = detect(slot.text, self._settings.super_detectors, budget)
-        count.done("detectors")
-        await put_in_data(slots, self._after, context, budget, self._settings.limits)
-        count.done("after_detectors")
-        return ExpandedPrompt(_closed(opened, slots), _origins(len(opened), slots), media)
 
     def _templates(self, slots: Sequence[Slot], model: str, budget: Budget) -> list[tuple[Slot, Scope]]:
         """The texts that have something to expand and whose role allows it."""
@@ -191,7 +208,7 @@ def _without_media_switch(messages: Sequence[Message]) -> tuple[list[Message], b
     """Copies of the messages, and whether media is to be translated: the first switch found is taken out (H21)."""
     for number, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise BadRequestError(f"messages[{number}] is not an object")
+            raise BadRequestError(both(f"messages[{number}] 不是对象", f"messages[{number}] is not an object"))
     copies = [dict(message) for message in messages]
     for message in copies:
         content = message.get("content")

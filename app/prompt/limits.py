@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.errors import PromptLimitError
+from app.errors import PromptLimitError, both
 from app.extend import Piece
 
 
@@ -44,20 +44,29 @@ class Budget:
         self._characters += sum(len(piece.text) for piece in pieces)
         if self._insertions > self._limits.insertions:
             raise PromptLimitError(
-                f"the prompt grew past {self._limits.insertions} insertions while expanding '{name}'; "
-                "look for texts that include each other many times"
+                both(
+                    f"展开 '{name}' 时提示词的插入次数超过 {self._limits.insertions}，请检查是否有文本反复互相包含",
+                    f"the prompt grew past {self._limits.insertions} insertions while expanding '{name}'; "
+                    "look for texts that include each other many times",
+                )
             )
         if self._characters > self._limits.characters:
             raise PromptLimitError(
-                f"the prompt grew past {self._limits.characters} inserted characters while expanding '{name}'; "
-                "look for texts that include each other many times"
+                both(
+                    f"展开 '{name}' 时提示词插入的字符超过 {self._limits.characters}，请检查是否有文本反复互相包含",
+                    f"the prompt grew past {self._limits.characters} inserted characters while expanding '{name}'; "
+                    "look for texts that include each other many times",
+                )
             )
 
     def descend(self, name: str, depth: int) -> None:
         """Check that ``name`` may be expanded inside ``depth`` others. Raises PromptLimitError that names it."""
         if depth >= self._limits.depth:
             raise PromptLimitError(
-                f"'{name}' is nested more than {self._limits.depth} levels deep in agents and variables"
+                both(
+                    f"'{name}' 在 Agent 和变量中的嵌套超过 {self._limits.depth} 层",
+                    f"'{name}' is nested more than {self._limits.depth} levels deep in agents and variables",
+                )
             )
 
     @property

@@ -16,7 +16,8 @@ class PromptSettings:
 
     ``variables`` are the ``Tar*`` and ``Var*`` keys in environment order, which decides what a variable's text may
     refer to (3.2). ``zone`` is that of ``{{Date}}`` and the like (``REPORT_TIMEZONE``, B45). ``{{Port}}`` and
-    ``{{Image_Key}}`` stay as written where ``port`` is None or ``image_key`` empty.
+    ``{{Image_Key}}`` stay as written where ``port`` is None or ``image_key`` empty. With ``detectors_last`` detectors
+    run after the preprocessors (3.12, profile ``head``).
     """
 
     variables: tuple[tuple[str, str], ...] = ()
@@ -28,4 +29,5 @@ class PromptSettings:
     image_key: str = ""
     expand_agents_in_all_roles: bool = False
     resolve_variables_in_any_order: bool = False
+    detectors_last: bool = False
     limits: PromptLimits = field(default_factory=PromptLimits)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.errors import PromptLimitError
+from app.errors import PromptLimitError, both
 from app.extend import Found, Piece, PlaceholderSource, PromptContext
 from app.prompt.limits import Budget, PromptLimits
 from app.prompt.pieces import NOT_DATA, PromptText
@@ -67,7 +67,10 @@ def _found(slots: Sequence[Slot], source: PlaceholderSource, limits: PromptLimit
             found.setdefault(match[0], Found(match[0], tuple(group or "" for group in match.groups())))
             if len(found) > limits.found:
                 raise PromptLimitError(
-                    f"more than {limits.found} different '{source.name}' placeholders in one request"
+                    both(
+                        f"一次请求中不同的 '{source.name}' 占位符超过 {limits.found} 个",
+                        f"more than {limits.found} different '{source.name}' placeholders in one request",
+                    )
                 )
     return found
 

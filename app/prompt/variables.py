@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Sequence
 
-from app.errors import PromptLimitError
+from app.errors import PromptLimitError, both
 from app.extend import Piece, Trust
 from app.prompt.files import TextFiles
 from app.prompt.pieces import NOT_DATA, PromptText
@@ -109,7 +109,12 @@ class Variables:
             if not texts:
                 return text
             text = _put_in(text, NAME, texts, scope)
-        raise PromptLimitError(f"'{name}' is made anew by the variables in it, more than {scope.budget.depth} times")
+        raise PromptLimitError(
+            both(
+                f"变量 '{name}' 被其中的变量重新生成超过 {scope.budget.depth} 次",
+                f"'{name}' is made anew by the variables in it, more than {scope.budget.depth} times",
+            )
+        )
 
     def _value(self, name: str, model: str) -> str | None:
         if SAR.fullmatch("{{" + name + "}}"):

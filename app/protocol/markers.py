@@ -1,4 +1,5 @@
-"""Wire literals of calls, replies and errors; those of prompts are in ``prompt_texts``.
+"""Wire literals of calls, replies and errors; those of prompts are in ``prompt_texts``,
+those of diary blocks in ``diary``.
 
 Clients and plugins search for these texts: they are kept to the byte (D20).
 
@@ -112,6 +113,7 @@ ID_UPSTREAM_ERROR = "chatcmpl-VCP-upstream-error-"
 ID_ERROR = "chatcmpl-VCP-error-"
 ID_INTERRUPT = "chatcmpl-interrupt-"
 ID_SHOW_VCP = "chatcmpl-vcp-"
+ID_SEPARATOR = "chatcmpl-VCP-separator-"
 
 INTERRUPTED = "请求已被用户中止"
 INTERRUPT_NO_ID = "requestId or messageId is required."
@@ -139,9 +141,3 @@ def upstream_status_error(status: int, body: str) -> str:
 def upstream_unreachable(reason: str) -> str:
     """What a streaming client reads when all attempts failed (4.10)."""
     return f"[ERROR] 代理服务器在连接上游API时失败，可能已达到重试上限或网络错误: {reason}"
-
-
-# --- diary blocks in replies (4.11) ----------------------------------------------------------------------------------
-
-DIARY_START = "<<<DailyNoteStart>>>"
-DIARY_END = "<<<DailyNoteEnd>>>"

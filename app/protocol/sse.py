@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from app.errors import UpstreamBrokenError
+from app.errors import UpstreamBrokenError, both
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 """Most bytes of one event: its data lines, or any single line."""
@@ -167,4 +167,9 @@ class SseReader:
         return data.removeprefix(_BOM)
 
     def _too_large(self) -> UpstreamBrokenError:
-        return UpstreamBrokenError(f"the upstream sent an event of more than {self._limit} bytes")
+        return UpstreamBrokenError(
+            both(
+                f"上游发来的一个事件超过 {self._limit} 字节",
+                f"the upstream sent an event of more than {self._limit} bytes",
+            )
+        )

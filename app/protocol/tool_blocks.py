@@ -22,7 +22,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from io import StringIO
 
-from app.errors import BadRequestError
+from app.errors import BadRequestError, both
 from app.protocol import markers
 from app.protocol.tool_fields import ToolBlock, block_of, format_call, key_before_value, trimmed, unescaped
 
@@ -324,5 +324,10 @@ def parse_request(text: str) -> ToolBlock:
     if block.skipped_why == SKIPPED_UNCLOSED:
         raise BadRequestError(markers.HUMAN_TOOL_NO_MARKERS)
     if block.skipped_why:
-        raise BadRequestError(f"Malformed request: the request block is {block.skipped_why}.")
+        raise BadRequestError(
+            both(
+                f"工具请求块不可用（{block.skipped_why}）",
+                f"Malformed request: the request block is {block.skipped_why}.",
+            )
+        )
     return block

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from app.errors import both
 from app.extend import (
     CallContext,
     CallFinished,
@@ -50,6 +51,11 @@ class Router:
                 merged.setdefault(name, spec)
         return MappingProxyType(merged)
 
+    def changed(self, told: Callable[[], None]) -> None:
+        """Call ``told`` each time the tools of any source have changed."""
+        for source in self._sources:
+            source.changed(told)
+
     def find(self, name: str) -> tuple[ToolSource, ToolSpec, str | None] | None:
         """The source and description of ``name``; ``Plugin.command`` also gives the command (D68)."""
         for source in self._sources:
@@ -71,11 +77,13 @@ class Router:
         spec = found[1] if found else None
         asked = time.monotonic()
         begun: float | None = None
-        result = ToolResult(error_kind=ErrorKind.CANCELLED, message="the call was cancelled")
+        result = ToolResult(error_kind=ErrorKind.CANCELLED, message=both("调用已取消", "the call was cancelled"))
         outcome = Outcome.CANCELLED
 
         def started(pid: int | None = None) -> None:
             nonlocal begun
+            if begun is not None:
+                return  # a source that tries twice still runs one call
             begun = time.monotonic()
             assert spec is not None
             self._events.publish(
@@ -107,7 +115,10 @@ class Router:
                 if refusal is not None:
                     return refusal
             if found is None:
-                return ToolResult(error_kind=ErrorKind.UNKNOWN_TOOL, message=f'no tool is called "{call.tool}"')
+                return ToolResult(
+                    error_kind=ErrorKind.UNKNOWN_TOOL,
+                    message=both(f'没有名为 "{call.tool}" 的工具', f'no tool is called "{call.tool}"'),
+                )
             source, spec, command = found
             return await source.call(spec, prepare_arguments(spec, call, command), context, started)
         except asyncio.CancelledError:

@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable, Mapping
 import orjson
 
 from app import __version__
-from app.errors import UpstreamError, UpstreamStatusError
+from app.errors import UpstreamError, UpstreamStatusError, both
 from app.extend import Clock, UpstreamResolver, UpstreamTarget
 from app.upstream.limits import ERROR_BODY_BYTES, ERROR_BODY_SECONDS, UpstreamLimits
 from app.upstream.proxies import EnvironmentProxies
 from app.upstream.reply import EVENT_STREAM, HOP_BY_HOP, Reply
 from app.upstream.retry import Fault, RetryPolicy, parse_retry_after
-from app.upstream.urls import CHAT_PATH, MODELS_PATH, host_of
+from app.upstream.urls import CHAT_PATH, MODELS_PATH, host_of, redirected
 from app.upstream.wire import Wire
 
 USER_AGENT = f"vcp-server/{__version__}"
@@ -150,8 +150,7 @@ class UpstreamClient:
         body = await _read_error_body(reply)
         content_type = reply.content_type
         if 300 <= reply.status < 400:
-            place = host_of(reply.headers.get("Location", "")) or "another path"
-            text = f"the upstream redirects to {place}; redirects are not followed, set API_URL to the final address"
+            text = redirected(reply.headers.get("Location", ""))
             body = orjson.dumps({"error": {"message": text, "type": "upstream_error", "code": "upstream_redirect"}})
             content_type = JSON
         elif len(target.api_key) >= _SHORTEST_SECRET:
@@ -187,7 +186,7 @@ async def _read_error_body(reply: Reply) -> bytes:
 def _counted(fault: Fault, attempts: int) -> UpstreamError:
     error = fault.error
     if attempts > 1:
-        error.message = f"{error.message} ({attempts} attempts)"
+        error.message = f"{error.message} ({both(f'共尝试 {attempts} 次', f'{attempts} attempts')})"
         error.args = (error.message,)
     return error
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 
-from app.errors import ConfigError, UpstreamConnectError
+from app.errors import ConfigError, UpstreamConnectError, both
 
 
 def proxy_url(value: str, setting: str) -> str | None:
@@ -24,8 +24,11 @@ def proxy_url(value: str, setting: str) -> str | None:
     scheme = text.partition("://")[0].lower()
     if scheme not in ("http", "https"):
         raise ConfigError(
-            f"{setting} names a {scheme}:// proxy; only http:// and https:// proxies can be used, "
-            "most SOCKS proxies offer an http:// port too"
+            both(
+                f"{setting} 写的是 {scheme}:// 代理，只能使用 http:// 或 https://（SOCKS 代理多半也有 http:// 端口）",
+                f"{setting} names a {scheme}:// proxy; only http:// and https:// proxies can be used, "
+                "most SOCKS proxies offer an http:// port too",
+            )
         )
     try:
         parts = urlsplit(text)
@@ -33,7 +36,12 @@ def proxy_url(value: str, setting: str) -> str | None:
     except ValueError:
         usable = False
     if not usable or any(character.isspace() for character in text):
-        raise ConfigError(f"{setting} is no usable proxy address; write it as http://host:port")
+        raise ConfigError(
+            both(
+                f"{setting} 不是可用的代理地址，请写成 http://host:port",
+                f"{setting} is no usable proxy address; write it as http://host:port",
+            )
+        )
     return text
 
 
@@ -75,7 +83,12 @@ class EnvironmentProxies:
         try:
             return proxy_url(value, name)
         except ConfigError as error:
-            raise UpstreamConnectError(f"{error.message}; set UpstreamProxy, or list {host} in NO_PROXY") from error
+            raise UpstreamConnectError(
+                both(
+                    f"{error.message}; 请设置 UpstreamProxy，或把 {host} 写入 NO_PROXY",
+                    f"set UpstreamProxy, or list {host} in NO_PROXY",
+                )
+            ) from error
 
 
 def _is_loopback(host: str) -> bool:

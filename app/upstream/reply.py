@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Protocol
 
-from app.errors import UpstreamBrokenError, UpstreamError, UpstreamTimeoutError
+from app.errors import UpstreamBrokenError, UpstreamError, UpstreamTimeoutError, both
 
 EVENT_STREAM = "text/event-stream"
+
+# What the lines of an event stream begin with; neither JSON nor HTML does.
+_EVENT_LINES = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 HOP_BY_HOP = frozenset(
     {
@@ -62,6 +65,7 @@ class Reply:
         self.headers = source.headers
         self._source = source
         self._first = first
+        self._beginning = (first or b"")[:16].removeprefix(b"\xef\xbb\xbf").lstrip()
         self._idle = idle
         self._closed = False
         self._ended = False
@@ -77,8 +81,14 @@ class Reply:
 
     @property
     def is_event_stream(self) -> bool:
-        """True when the upstream streams, whatever was asked for (P25)."""
-        return self.content_type.partition(";")[0].strip().lower() == EVENT_STREAM
+        """True when the upstream streams, whatever was asked for (P25).
+
+        Gateways name one kind and send the other, above all for errors: where the body's beginning tells, it counts.
+        """
+        if self._beginning.startswith(b"{"):
+            return False
+        named = self.content_type.partition(";")[0].strip().lower() == EVENT_STREAM
+        return named or self._beginning.startswith(_EVENT_LINES)
 
     def end_to_end_headers(self) -> list[tuple[str, str]]:
         """The headers that may be passed on to a client, in order, repeated ones too (spec 1.5, 4.7)."""
@@ -119,7 +129,12 @@ class Reply:
             size += len(block)
             if size > limit:
                 self._drop()
-                raise UpstreamBrokenError(f"the answer of {self._source.host} is larger than {limit} bytes")
+                raise UpstreamBrokenError(
+                    both(
+                        f"{self._source.host} 的回答超过 {limit} 字节",
+                        f"the answer of {self._source.host} is larger than {limit} bytes",
+                    )
+                )
             blocks.append(block)
         return b"".join(blocks)
 
@@ -158,9 +173,14 @@ class Reply:
     def _closed_error(self) -> UpstreamError:
         host = self._source.host
         if self._silent_too_long:
-            text = f"{host} sent nothing for {self._idle:g} s in the middle of its answer; the limit can be raised"
+            text = both(
+                f"{host} 在回答中途 {self._idle:g} 秒没有发送任何内容，可调大 UpstreamIdleTimeout",
+                f"{host} sent nothing for {self._idle:g} s in the middle of its answer; raise UpstreamIdleTimeout",
+            )
             return UpstreamTimeoutError(text, phase="idle")
-        return UpstreamBrokenError(f"the answer of {host} was closed on our side")
+        return UpstreamBrokenError(
+            both(f"{host} 的回答已由本服务器关闭", f"the answer of {host} was closed on our side")
+        )
 
     def _check_silence(self) -> None:
         self._watch = None

@@ -17,7 +17,7 @@ from weakref import WeakSet
 import aiohttp
 from aiohttp import payload
 
-from app.errors import UpstreamBrokenError, UpstreamConnectError, UpstreamTimeoutError
+from app.errors import UpstreamBrokenError, UpstreamConnectError, UpstreamTimeoutError, both
 from app.upstream.limits import UpstreamLimits
 from app.upstream.reply import Reply
 from app.upstream.retry import RETRIED_STATUSES, Fault
@@ -73,7 +73,7 @@ class Wire:
         An attempt that brought no answer is returned as a ``Fault``, never raised. Cancelling closes the connection.
         """
         if self._session is None:
-            return Fault(UpstreamConnectError("the upstream client is not running: the server starts or stops"), False)
+            return Fault(UpstreamConnectError(both("服务器正在启动或关闭", "the server starts or stops")), False)
         attempt = _Attempt(self._limits)
         host = host_of(url)
         _current.set(attempt)
@@ -139,9 +139,15 @@ class _Attempt:
     def timed_out(self, host: str) -> Fault:
         """The fault when the limit of the present phase ran out. Only connecting is tried again."""
         if not self.connected:
-            text = f"no connection to {host} within {self._limits.connect:g} s; check API_URL and the network"
+            text = both(
+                f"{self._limits.connect:g} 秒内没有连上 {host}，请检查 API_URL 和网络",
+                f"no connection to {host} within {self._limits.connect:g} s; check API_URL and the network",
+            )
             return Fault(UpstreamTimeoutError(text, phase="connect"), retried=True)
-        text = f"{host} sent no answer within {self._limits.first_byte:g} s; the limit can be raised"
+        text = both(
+            f"{host} 在 {self._limits.first_byte:g} 秒内没有回答，可调大 UpstreamFirstByteTimeout",
+            f"{host} sent no answer within {self._limits.first_byte:g} s; raise UpstreamFirstByteTimeout",
+        )
         return Fault(UpstreamTimeoutError(text, phase="first_byte"), retried=False)
 
 
@@ -238,42 +244,72 @@ def _abort(response: aiohttp.ClientResponse) -> None:
 def _fault_of(error: Exception, host: str, proxy: str | None, attempt: _Attempt) -> Fault:
     """What an exception means. Its own text is not used: it may hold addresses with passwords."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
-        text = f"the proxy {host_of(proxy or '')} answered status {error.status} instead of connecting to {host}"
-        return Fault(UpstreamConnectError(f"{text}; check UpstreamProxy"), retried=error.status in RETRIED_STATUSES)
+        text = both(
+            f"代理 {host_of(proxy or '')} 返回状态码 {error.status}，没有连接到 {host}，请检查 UpstreamProxy",
+            f"the proxy {host_of(proxy or '')} answered status {error.status} instead of connecting to {host}; "
+            "check UpstreamProxy",
+        )
+        return Fault(UpstreamConnectError(text), retried=error.status in RETRIED_STATUSES)
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         reason = getattr(error.certificate_error, "verify_message", "") or "not trusted"
-        text = f"the certificate of {host} was refused ({reason}); check API_URL and the system's certificates"
+        text = both(
+            f"{host} 的证书不被接受，请检查 API_URL 和系统证书",
+            f"the certificate of {host} was refused ({reason}); check API_URL and the system's certificates",
+        )
         return Fault(UpstreamConnectError(text), retried=False)
     if isinstance(error, aiohttp.ClientSSLError):
         reason = getattr(error.os_error, "reason", None) or "handshake failed"
-        text = f"no secure connection to {host} ({reason}); is it https:// there?"
+        text = both(
+            f"无法与 {host} 建立安全连接，那里是 https:// 吗",
+            f"no secure connection to {host} ({reason}); is it https:// there?",
+        )
         return Fault(UpstreamConnectError(text), retried=True)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        text = f"the name of {host} cannot be resolved; check API_URL and the network"
+        text = both(
+            f"无法解析 {host}，请检查 API_URL 和网络",
+            f"the name of {host} cannot be resolved; check API_URL and the network",
+        )
         return Fault(UpstreamConnectError(text), retried=True)
     if isinstance(error, aiohttp.ClientProxyConnectionError):
-        text = f"the proxy {host_of(proxy or '')} cannot be reached ({_reason(error)}); check UpstreamProxy"
+        text = both(
+            f"无法连接代理 {host_of(proxy or '')}，请检查 UpstreamProxy",
+            f"the proxy {host_of(proxy or '')} cannot be reached ({_reason(error)}); check UpstreamProxy",
+        )
         return Fault(UpstreamConnectError(text), retried=True)
     if isinstance(error, aiohttp.ClientConnectorError):
-        text = f"{host} cannot be reached ({_reason(error)}); check API_URL and that the model API is running"
+        text = both(
+            f"无法连接 {host}，请检查 API_URL，并确认模型接口在运行",
+            f"{host} cannot be reached ({_reason(error)}); check API_URL and that the model API is running",
+        )
         return Fault(UpstreamConnectError(text), retried=True)
     if isinstance(error, aiohttp.ClientConnectionError | OSError) or (
         isinstance(error, aiohttp.ClientPayloadError) and not _is_unreadable(error)
     ):
-        text = f"{host} closed the connection before its answer began ({_reason(error)})"
+        text = both(
+            f"{host} 在回答开始前关闭了连接", f"{host} closed the connection before its answer began ({_reason(error)})"
+        )
         return Fault(UpstreamConnectError(text), retried=True, stale=attempt.reused and not attempt.answered)
     if isinstance(error, aiohttp.ClientError) and not isinstance(error, aiohttp.InvalidURL):
         return Fault(UpstreamBrokenError(_broken_text(host, error)), retried=False)
-    text = f"the request to {host} cannot be sent: check API_URL and API_Key for characters that HTTP does not allow"
+    text = both(
+        f"无法向 {host} 发送请求，请检查 API_URL 和 API_Key 中是否有 HTTP 不允许的字符",
+        f"the request to {host} cannot be sent: check API_URL and API_Key for characters that HTTP does not allow",
+    )
     return Fault(UpstreamConnectError(text), retried=False)
 
 
 def _broken_text(host: str, cause: BaseException | None) -> str:
     if isinstance(cause, aiohttp.ClientResponseError):
-        return f"{host} did not answer in HTTP that can be read; check API_URL (http:// or https://, port)"
+        return both(
+            f"{host} 的回答不是可读的 HTTP，请检查 API_URL（http:// 或 https://、端口）",
+            f"{host} did not answer in HTTP that can be read; check API_URL (http:// or https://, port)",
+        )
     if isinstance(cause, aiohttp.ClientPayloadError) and _is_unreadable(cause):
-        return f"the answer of {host} is damaged: its compression or framing cannot be read"
-    return f"the answer of {host} broke off in the middle"
+        return both(
+            f"{host} 的回答已损坏，其压缩或分段无法读取",
+            f"the answer of {host} is damaged: its compression or framing cannot be read",
+        )
+    return both(f"{host} 的回答中途断开", f"the answer of {host} broke off in the middle")
 
 
 def _is_unreadable(error: aiohttp.ClientPayloadError) -> bool:

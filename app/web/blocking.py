@@ -21,6 +21,8 @@ KEY_FAILURES = 20
 KEY_WINDOW_SECONDS = 900.0
 KEY_BLOCK_SECONDS = 1800.0
 MAX_ADDRESSES = 10_000
+MAX_FILE_BYTES = 4 * 1024 * 1024
+"""Largest ``ip_blacklist.json`` that is read; one full of addresses is far smaller."""
 
 
 @dataclass(slots=True)
@@ -66,7 +68,11 @@ class AddressBlocks:
 
     def _read(self) -> frozenset[str]:
         try:
-            value = json.loads(self._path.read_text(encoding="utf-8-sig"))
+            with self._path.open("rb") as file:
+                data = file.read(MAX_FILE_BYTES + 1)
+            if len(data) > MAX_FILE_BYTES:
+                raise ValueError(f"it is larger than {MAX_FILE_BYTES} bytes")
+            value = json.loads(data.decode("utf-8-sig"))
             if not isinstance(value, list):
                 raise ValueError("it is not a list")
         except FileNotFoundError:

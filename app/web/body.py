@@ -7,7 +7,7 @@ import asyncio
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
-from app.errors import BodyTimeoutError, BodyTooLargeError, UnsupportedMediaError
+from app.errors import BodyTimeoutError, BodyTooLargeError, UnsupportedMediaError, both
 
 SILENCE_SECONDS = 120.0
 """How long a client may be silent in the middle of its request body."""
@@ -25,7 +25,12 @@ async def read_body(scope: Scope, receive: Receive, limit: int, *, silence: floa
     """
     headers = Headers(scope=scope)
     if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise UnsupportedMediaError("compressed request bodies are not read; send it without Content-Encoding")
+        raise UnsupportedMediaError(
+            both(
+                "不支持压缩的请求体，请去掉 Content-Encoding",
+                "compressed request bodies are not read; send it without Content-Encoding",
+            )
+        )
     declared = headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
         raise _too_large(limit)
@@ -47,9 +52,13 @@ async def read_body(scope: Scope, receive: Receive, limit: int, *, silence: floa
                     return parts[0] if len(parts) == 1 else b"".join(parts)
                 patience.reschedule(loop.time() + silence)
     except TimeoutError:
-        raise BodyTimeoutError(f"nothing of the request body came for {silence:g} s") from None
+        raise BodyTimeoutError(
+            both(f"{silence:g} 秒内没有收到请求体", f"nothing of the request body came for {silence:g} s")
+        ) from None
 
 
 def _too_large(limit: int) -> BodyTooLargeError:
     size = f"{limit // (1024 * 1024)} MB" if limit >= 1024 * 1024 else f"{limit // 1024} KB"
-    return BodyTooLargeError(f"the request body is larger than the {size} this route takes")
+    return BodyTooLargeError(
+        both(f"请求体超过此接口的上限 {size}", f"the request body is larger than the {size} this route takes")
+    )

@@ -10,12 +10,12 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from app.chat.completion_rendering import CompletionRenderer
-from app.chat.payload import loads
+from app.chat.payload import loads_request
 from app.chat.render import Renderer
 from app.chat.running import RunningTurn, StopReason
 from app.chat.stream_rendering import StreamRenderer
 from app.chat.turn import Turn, TurnRequest
-from app.errors import BadRequestError, VcpError
+from app.errors import BadRequestError, VcpError, both
 from app.services import Services
 from app.web.body import ClientGoneError, read_body
 from app.web.errors import JsonResponse, send_error
@@ -31,17 +31,24 @@ REQUEST_ID_FIELDS = ("requestId", "messageId")
 def parse_chat_body(data: bytes) -> dict[str, Any]:
     """The chat body as a dict; ``BadRequestError`` naming what is wrong with it (D10)."""
     try:
-        body = loads(data)
+        body = loads_request(data)
     except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"the request body is not JSON: {error}") from None
+        raise BadRequestError(f"{both('请求体不是 JSON', 'the request body is not JSON')}: {error}") from None
     if not isinstance(body, dict):
-        raise BadRequestError("the request body must be a JSON object")
+        raise BadRequestError(both("请求体必须是 JSON 对象", "the request body must be a JSON object"))
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
-        raise BadRequestError("'messages' must be a list of at least one message")
+        raise BadRequestError(
+            both("'messages' 必须是至少含一条消息的列表", "'messages' must be a list of at least one message")
+        )
     for position, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise BadRequestError(f"'messages[{position}]' must be an object with 'role' and 'content'")
+            raise BadRequestError(
+                both(
+                    f"'messages[{position}]' 必须是含 'role' 和 'content' 的对象",
+                    f"'messages[{position}]' must be an object with 'role' and 'content'",
+                )
+            )
     return body
 
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.chat.payload import dumps
-from app.errors import BadRequestError, BodyTimeoutError, NotFoundError, VcpError
+from app.errors import BadRequestError, BodyTimeoutError, NotFoundError, VcpError, both
 from app.protocol.chat import error_object
 from app.protocol.markers import FATAL_ERROR
 
@@ -59,8 +59,8 @@ def install_error_handlers(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         path = request.scope["path"]
         if error.status_code == 404:
-            return error_response(path, NotFoundError(f"no route {request.method} {path}"))
-        answer = BadRequestError(f"{request.method} {path}: {error.detail}")
+            return error_response(path, NotFoundError(f"{both('没有此接口', 'no route')}: {request.method} {path}"))
+        answer = BadRequestError(f"{both('请求不被接受', str(error.detail))}: {request.method} {path}")
         answer.status = error.status_code
         response = error_response(path, answer)
         response.headers.update(dict(error.headers or {}))

@@ -10,7 +10,7 @@ from email.message import Message
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.errors import BadRequestError, UnsupportedMediaError
+from app.errors import BadRequestError, UnsupportedMediaError, both
 from app.extend import CallContext, Door, ErrorKind, ToolCall
 from app.protocol.markers import HUMAN_TOOL_EMPTY, KEY_ARCHERY
 from app.protocol.timestamps import iso_millis
@@ -46,12 +46,19 @@ def plain_text(data: bytes, content_type: str) -> str:
     except LookupError:
         codec = ""
     if codec not in CHARSETS:
-        raise UnsupportedMediaError(f"charset {charset[:40]!r} is not read here; send UTF-8")
+        raise UnsupportedMediaError(
+            both(
+                f"不支持字符集 {charset[:40]!r}，请使用 UTF-8", f"charset {charset[:40]!r} is not read here; send UTF-8"
+            )
+        )
     try:
         return data.decode(codec).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise BadRequestError(
-            f"the body is not {codec} from byte {error.start} on; send UTF-8, or name its charset in Content-Type"
+            both(
+                f"请求体从第 {error.start} 字节起不是 {codec}，请使用 UTF-8，或在 Content-Type 中写明字符集",
+                f"the body is not {codec} from byte {error.start} on; send UTF-8, or name its charset in Content-Type",
+            )
         ) from None
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.chat.payload import loads
-from app.errors import BadRequestError
+from app.chat.payload import loads_request
+from app.errors import BadRequestError, both
 from app.protocol import markers
 from app.services import Services
 from app.web.body import ClientGoneError, read_body
@@ -36,9 +36,9 @@ def interrupt_routes(services: Services) -> APIRouter:
         except ClientGoneError:
             return Response(status_code=400)
         try:
-            body = loads(data) if data.strip() else {}
+            body = loads_request(data) if data.strip() else {}
         except (ValueError, RecursionError) as error:
-            raise BadRequestError(f"the request body is not JSON: {error}") from None
+            raise BadRequestError(f"{both('请求体不是 JSON', 'the request body is not JSON')}: {error}") from None
         found = request_id(body) if isinstance(body, dict) else None
         if found is None:
             raise BadRequestError(markers.INTERRUPT_NO_ID)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from app.errors import UpstreamError, VcpError
 from app.protocol import markers
 from app.services import Services
-from app.upstream.urls import host_of
+from app.upstream.urls import redirected
 
 MAX_LIST_BYTES = 32 * 1024 * 1024
 
@@ -35,10 +35,7 @@ def models_routes(services: Services) -> APIRouter:
             try:
                 place = reply.headers.get("Location")
                 if place is not None and 300 <= reply.status < 400:
-                    raise _RedirectedError(
-                        f"the upstream redirects to {host_of(place) or 'another path'}; redirects are not followed, "
-                        "set API_URL to the final address"
-                    )
+                    raise _RedirectedError(redirected(place))
                 body = await reply.read_all(MAX_LIST_BYTES)
             finally:
                 await reply.close()

@@ -12,7 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.errors import ConfigError
+from app.errors import ConfigError, both
 
 BACKLOG = 2048
 GRACE = 3
@@ -115,9 +115,11 @@ def _listener(host: str, port: int) -> socket.socket:
         listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
         raise ConfigError(
-            f"cannot listen on {host} port {port}: {error.strerror or error}. Choose another address or port with HOST "
-            "and PORT in config.env or --host and --port, or stop the program that uses this one. "
-            f"无法监听 {host} 端口 {port}：请更换 HOST / PORT，或停止占用该端口的程序。"
+            both(
+                f"无法监听 {host} 端口 {port}：请更换 HOST / PORT，或停止占用该端口的程序",
+                f"cannot listen on {host} port {port}: {error.strerror or error}; choose another address or port with "
+                "HOST and PORT in config.env or --host and --port, or stop the program that uses this one",
+            )
         ) from error
     listener.setblocking(False)
     return listener
@@ -210,7 +212,9 @@ class _Server(uvicorn.Server):
             await super().startup(sockets)
         except SystemExit as fault:
             # uvicorn would end the whole process here, and a SystemExit inside a task ends the event loop.
-            raise ConfigError("The application did not start; its error is in the log.") from fault
+            raise ConfigError(
+                both("程序没有启动，原因见日志", "the application did not start; its error is in the log")
+            ) from fault
         self.ready.set()
 
     async def main_loop(self) -> None:

@@ -18,6 +18,9 @@ class GatedTools:
         self.ended = {name: asyncio.Event() for name in names}
         self.log: list[str] = []
 
+    def changed(self, told: Callable[[], None]) -> None:
+        """These tools never change."""
+
     def tools(self) -> Mapping[str, ToolSpec]:
         return self._specs
 

@@ -13,12 +13,14 @@ from app.chat.calls import CallRules, RoundCalls
 from app.chat.text_format import TextCallFormat
 from app.extend import (
     CallContext,
+    CallFinished,
     CallFound,
     CallOutcome,
     CallTool,
     Door,
     ErrorKind,
     Event,
+    Outcome,
     ToolCall,
     ToolResult,
     ToolSpec,
@@ -182,12 +184,37 @@ def test_thousands_of_calls_beyond_the_limit_take_linear_time() -> None:
 
 def test_an_archery_call_that_finds_no_place_is_refused_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        calls, _ = round_calls(fine, background=BackgroundTasks(limit=0))
+        calls, heard = round_calls(fine, background=BackgroundTasks(limit=0))
         calls.feed({"content": call_text("A", archery="true")})
         assert await all_of(calls) == []
+        assert ends(heard) == [("A", Outcome.ERROR, ErrorKind.QUEUE)]
 
     asyncio.run(main())
     assert "archery A not started" in caplog.text
+
+
+def ends(heard: Heard) -> list[tuple[str, Outcome, ErrorKind | None]]:
+    return [
+        (event.call.tool, event.outcome, event.result.error_kind)
+        for event in heard.events
+        if isinstance(event, CallFinished)
+    ]
+
+
+@pytest.mark.parametrize("eager", [True, False])
+@pytest.mark.parametrize("way", ["cancel", "release"])
+def test_a_call_that_is_stopped_before_its_first_step_is_finished_all_the_same(eager: bool, way: str) -> None:
+    async def main() -> None:
+        calls, heard = round_calls(fine, eager=eager)
+        calls.feed({"content": call_text("A")})
+        if way == "release":
+            calls.release()
+        calls.cancel()
+        await calls.settled()
+        never_began = way == "cancel" or not eager  # what was released goes on
+        assert ends(heard) == [("A", Outcome.CANCELLED, ErrorKind.CANCELLED)] * never_began
+
+    asyncio.run(main())
 
 
 def test_a_cancelled_round_waits_for_the_clean_up_of_its_calls_and_archery_goes_on() -> None:

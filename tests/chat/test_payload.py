@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.chat.payload import PieceJoiner, dumps, loads, whole
+from app.chat.payload import PieceJoiner, dumps, loads, loads_request, whole
 
 ANY_TEXT = st.text(st.characters(blacklist_categories=("Cs",)) | st.sampled_from("😀🏳\ufeff\u2028\x85<「"))
 
@@ -29,8 +29,22 @@ def test_what_is_no_json_is_refused(data: bytes) -> None:
 
 
 def test_half_characters_and_large_numbers_can_be_written() -> None:
-    assert loads(dumps({"a": "\udc00汉", "b": 2**70})) == {"a": "\udc00汉", "b": 2**70}
+    assert loads(dumps({"a": "\udc00汉"})) == {"a": "\udc00汉"}
+    assert dumps({"a": "汉", "b": 2**70 + 1}) == b'{"a":"\\u6c49","b":1180591620717411303425}'
     assert dumps({"a": "汉"}) == '{"a":"汉"}'.encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"messages":[],"seed":1180591620717411303425}',
+        b'{"messages":[],"x":{"y":[[-1180591620717411303425]]}}',
+        b'{"messages":[{"content":"a"}],"seed":18446744073709551615,"t":0.1,"u":-9223372036854775808}',
+        b'{"x":' + b"[" * 500 + b"1.5" + b"]" * 500 + b"}",
+    ],
+)
+def test_what_a_client_sent_is_written_again_as_it_was(body: bytes) -> None:
+    assert dumps(loads_request(body)) == body
 
 
 def halves(text: str) -> list[str]:

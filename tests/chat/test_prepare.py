@@ -41,7 +41,9 @@ class Fails:
     async def process(self, body: Body, context: PromptContext) -> Any:
         if self._way == "raises":
             raise KeyError("inside")
-        return {"none": None, "no messages": {"model": "x"}, "text": "oops"}[self._way]
+        return {"none": None, "no messages": {"model": "x"}, "bad messages": {"messages": ["x"]}, "text": "oops"}[
+            self._way
+        ]
 
 
 @MODES
@@ -86,7 +88,7 @@ def test_each_stage_runs_in_its_place_and_the_last_one_before_every_round(tmp_pa
 
 
 @pytest.mark.parametrize("stage", list(Stage))
-@pytest.mark.parametrize("way", ["raises", "none", "no messages", "text"])
+@pytest.mark.parametrize("way", ["raises", "none", "no messages", "bad messages", "text"])
 def test_one_that_fails_is_skipped_logged_by_name_and_stops_nothing(
     tmp_path: Path, stage: Stage, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -105,6 +107,39 @@ def test_one_that_fails_is_skipped_logged_by_name_and_stops_nothing(
     with caplog.at_level(logging.ERROR):
         run(main())
     assert "preprocessor Fails failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("profile", "added", "phases"),
+    [
+        ("baseline", "after foo", ["data", "detectors", "after_detectors", "Adds after"]),
+        ("head", "after bar", ["data", "after_detectors", "Adds after", "detectors"]),
+    ],
+)
+@MODES
+def test_detectors_run_before_or_after_the_preprocessors_as_the_profile_says(
+    tmp_path: Path, stream: bool, profile: str, added: str, phases: list[str]
+) -> None:
+    class AddsFoo(Adds):
+        async def process(self, body: Body, context: PromptContext) -> Body:
+            return {**body, "messages": [*body["messages"], {"role": "system", "content": f"{self.stage.value} foo"}]}
+
+    async def main() -> None:
+        config = [f"compat_profile={profile}", "Detector1=foo", "Detector_Output1=bar"]
+        parts = [{"type": "text", "text": "foo"}, {"type": "image_url", "image_url": {"url": "foo"}}]
+        async with (
+            ScriptedUpstream([say("ok")]) as up,
+            running(tmp_path, up.base_url, config=config, preprocessors=[AddsFoo(Stage.AFTER, [])]) as server,
+        ):
+            await server.chat({"role": "system", "content": parts}, "foo", stream=stream)
+            assert [message["content"] for message in up.bodies[0]["messages"]] == [
+                [{**parts[0], "text": "bar"}, parts[1]],
+                "foo",
+                added,
+            ]
+            assert [event.name for event in server.events if isinstance(event, PhaseDone)][1:] == phases
+
+    run(main())
 
 
 def test_without_media_wanted_the_media_stage_is_left_out(tmp_path: Path) -> None:

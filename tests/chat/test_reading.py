@@ -232,11 +232,29 @@ def test_reasoning_is_passed_on_and_not_collected() -> None:
     assert (reader.text, out) == ("", [event(value).raw])
 
 
-def test_the_first_piece_of_text_is_told_once() -> None:
+@pytest.mark.parametrize(
+    "first", [{"content": "a"}, {"reasoning_content": "hm"}, {"tool_calls": [{"index": 0}]}, {"refusal": "no"}]
+)
+def test_the_first_piece_of_an_answer_is_told_once_whatever_it_is(first: Any) -> None:
     told: list[int] = []
     reader = RoundReader(AnswerState(), lambda: told.append(1))
-    reader.take(event(chunk({"role": "assistant", "content": ""})))
+    reader.take(event(chunk({"role": "assistant", "content": "", "refusal": None})))
     assert not told
-    reader.take(event(chunk({"content": "a"})))
+    reader.take(event(chunk(first)))
     reader.take(event(chunk({"content": "b"})))
     assert told == [1]
+
+
+def test_in_later_rounds_other_choices_are_left_out_whatever_the_upstream_sends() -> None:
+    answer = AnswerState()
+    RoundReader(answer).take(event(chunk({"role": "assistant", "content": "a"})))
+    reader = RoundReader(answer, first_choice_only=True)
+    both = chunk({"content": "b"})
+    both["choices"] += [{"index": 1, "delta": {"content": "c"}, "finish_reason": "length"}]
+    out = reader.take(event(both))
+    assert out is not None
+    assert [choice["index"] for choice in json.loads(out[6:])["choices"]] == [0]
+    other = chunk({"content": "d"})
+    other["choices"][0]["index"] = 1
+    assert reader.take(event(other)) is None
+    assert (reader.text, reader.finish_reasons) == ("b", {})

@@ -56,7 +56,7 @@ def test_the_end_of_a_stream_is_one_finish_and_the_end_mark() -> None:
                 "object": "chat.completion.chunk",
                 "created": 1234,
                 "model": "m",
-                "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+                "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": "stop"}],
             }
         ]
 
@@ -164,7 +164,8 @@ def test_errors_as_status_hold_only_before_the_first_event() -> None:
         (UpstreamStatusError(400, b"x"), "[UPSTREAM_ERROR] 上游API返回状态码 400，错误信息: x"),
         (
             UpstreamStatusError(503, b"x", attempts=3, exhausted=True),
-            "[ERROR] 代理服务器在连接上游API时失败，可能已达到重试上限或网络错误: upstream answered status 503: x",
+            "[ERROR] 代理服务器在连接上游API时失败，可能已达到重试上限或网络错误: "
+            "上游返回状态码 / upstream answered status 503: x",
         ),
         (
             UpstreamConnectError("gone"),

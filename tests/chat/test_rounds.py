@@ -1,6 +1,7 @@
 """Rounds and their tools: order of what the client sees, time limits, faulty sources."""
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from app.demo.script import Hold, Reply, Send, say
+from app.demo.script import Answer, Choice, Hold, Reply, Send, raw_reply, say
 from app.demo.scripted import ScriptedUpstream
 from app.errors import BadRequestError
-from app.extend import CallContext, ToolCall, ToolResult, ToolSpec
+from app.extend import CallContext, RoundFinished, ToolCall, ToolResult, ToolSpec
 from app.web.chat import parse_chat_body, request_id
 from tests.chat.sources import GatedTools
 from tests.server import call_text, chat_body, run, running, write_plugin
@@ -64,6 +65,9 @@ class Faulty:
 
     def __init__(self, error: BaseException) -> None:
         self._error = error
+
+    def changed(self, told: Callable[[], None]) -> None:
+        """These tools never change."""
 
     def tools(self) -> Mapping[str, ToolSpec]:
         return {"Faulty": ToolSpec("Faulty", "test", "Faulty")}
@@ -140,6 +144,52 @@ def test_only_the_first_choice_is_scanned_and_the_joined_halves_are_fed_back(tmp
                 assert choices[1]["message"]["content"] == call_text("B")
             assert tools.log == ["A done"]
             assert up.bodies[1]["messages"][1]["content"] == "text " + call_text("A")
+
+    run(main())
+
+
+def test_chunks_of_our_own_are_known_by_their_ids(tmp_path: Path) -> None:
+    async def main() -> None:
+        tools = GatedTools("A")
+        tools.gates["A"].set()
+        config = ["ShowVCP=true", "MaxVCPLoopStream=1", "ApiRetries=1"]
+        refusal, broken = raw_reply(b"no", 400), raw_reply(b"no", 500)
+        script = [say(call_text("A")), say("end"), say(call_text("A")), say(call_text("A")), refusal, broken]
+        async with (
+            ScriptedUpstream(script) as up,
+            running(tmp_path, up.base_url, config=config, sources=[tools]) as server,
+        ):
+            for ours in (
+                ["chatcmpl-vcp-", "chatcmpl-VCP-separator-", "chatcmpl-VCP-final-stop-"],
+                ["chatcmpl-vcp-", "chatcmpl-VCP-separator-", "chatcmpl-VCP-final-length-"],
+                ["chatcmpl-VCP-upstream-error-"] * 2,
+                ["chatcmpl-VCP-error-"] * 2,
+            ):
+                ids = [chunk["id"] for chunk in (await server.stream("x")).chunks]
+                assert [re.sub(r"\d{13}$", "", id) for id in ids if id != "chatcmpl-scripted"] == ours
+
+    run(main())
+
+
+@pytest.mark.parametrize("end", ["interrupt", "fault"])
+def test_every_choice_has_its_finish_however_the_answer_ends(tmp_path: Path, end: str) -> None:
+    async def main() -> None:
+        tools = GatedTools("Slow")
+        two = Answer((Choice(call_text("Slow")), Choice("other", finish="length")))
+        script = [two] if end == "interrupt" else [two, raw_reply(b"no", 400)]
+        async with ScriptedUpstream(script) as up, running(tmp_path, up.base_url, sources=[tools]) as server:
+            asking = asyncio.create_task(server.stream("x", n=2, requestId="r"))
+            await tools.begun["Slow"].wait()
+            if end == "interrupt":
+                # The tool started while the answer was still on its way.
+                while not any(isinstance(event, RoundFinished) for event in server.events):
+                    await asyncio.sleep(0.002)
+                await server.client.post("/v1/interrupt", json={"requestId": "r"})
+            tools.gates["Slow"].set()
+            got = await asking
+            ends = [(c["index"], c["finish_reason"]) for k in got.chunks for c in k["choices"] if c["finish_reason"]]
+            assert ends == [(0, "stop"), (1, "length")]
+            assert got.done == 1
 
     run(main())
 

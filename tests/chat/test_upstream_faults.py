@@ -84,7 +84,7 @@ def test_a_first_call_that_is_refused_is_told_in_the_shape_that_was_asked_for(
             if attempts == 1:
                 assert text.startswith(f"{REFUSED}{status}，错误信息: ")
             else:
-                assert text.startswith(f"{UNREACHABLE}upstream answered status {status}")
+                assert text.startswith(f"{UNREACHABLE}上游返回状态码 / upstream answered status {status}: ")
             assert said in text
             assert len(up.requests) == attempts
 
@@ -254,6 +254,28 @@ def test_an_error_object_is_an_error_whatever_its_status(tmp_path: Path, stream:
     run(main())
 
 
+@pytest.mark.parametrize("named", ["text/event-stream", "application/json", "text/plain; charset=utf-8", ""])
+@MODES
+def test_an_answer_is_read_as_what_it_is_whatever_its_content_type_says(
+    tmp_path: Path, stream: bool, named: str
+) -> None:
+    async def main() -> None:
+        kind = (("content-type", named),) if named else ()
+        refusal = json_reply({"error": {"message": "no quota", "code": "c"}})
+        bodies = [say("good text").streamed("m"), say("good text").whole("m"), refusal]
+        script = [replace(reply, headers=kind) for reply in bodies]
+        async with ScriptedUpstream(script) as up, running(tmp_path, up.base_url) as server:
+            assert await text_of(server, stream) == "good text"
+            assert await text_of(server, stream) == "good text"
+            if stream:
+                assert "no quota" in await text_of(server, True)
+            else:
+                response = await server.chat("x")
+                assert (response.status_code, response.json()["error"]["message"]) == (502, "no quota")
+
+    run(main())
+
+
 @MODES
 def test_an_error_inside_an_event_stream_ends_the_answer(tmp_path: Path, stream: bool) -> None:
     async def main() -> None:
@@ -369,7 +391,7 @@ def test_odd_streams_give_well_formed_answers_streamed_joined_and_torn(tmp_path:
                 )
                 assert said.encode("utf-16-le", "surrogatepass").decode("utf-16-le") == text
                 assert (got.done, got.finishes) == (1, [finish])
-                assert got.roles == (["assistant"] if text else [])
+                assert got.roles == ["assistant"]
             choice = (await server.chat("x")).json()["choices"][0]  # joined, although a plain answer was asked for
             assert (choice["message"]["content"], choice["finish_reason"]) == (text, finish)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import get_args
@@ -50,9 +51,20 @@ def as_text(value: object) -> str:
 
 def test_example_docs_and_code_know_the_same_settings() -> None:
     in_example = {key for key in example(commented=False) | example(commented=True) if not FAMILY.fullmatch(key)}
-    assert in_example == set(names())
+    assert in_example == set(names()) | plugin_keys()
     assert set(documented()) == set(names())
     assert len(rows(section("Settings"))) == len(names())
+
+
+def plugin_keys() -> set[str]:
+    """Keys that only plugins of ours read."""
+    manifests = [json.loads(path.read_text(encoding="utf-8")) for path in ROOT.glob("Plugin/*/plugin-manifest.json")]
+    assert manifests
+    return {key for manifest in manifests for key in manifest.get("configSchema", {})} - set(names())
+
+
+def test_keys_of_the_shipped_plugins_are_documented() -> None:
+    assert {row[0].strip("`") for row in rows(section("Keys of the shipped plugins"))} == plugin_keys()
 
 
 def test_the_example_copied_as_it_is_changes_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.config.dotenv import quote
-from app.config.families import DetectorRule, Families, SarRule, collect
+from app.config.families import Families, SarRule, collect
 from app.config.snapshot import load
 
 
@@ -38,7 +38,9 @@ def test_a_model_text_needs_both_its_keys() -> None:
     }
     found, complaints = collect(environ)
     assert found.sar == (SarRule("2", ("m2",), "two"), SarRule("1", ("A", "b/c"), "one.txt"))
-    assert [complaint.key for complaint in complaints] == ["SarModel3"]
+    told = {complaint.key: complaint.reason for complaint in complaints}
+    assert list(told) == ["SarModel3", "SarPrompt4", "SarPrompt5", "SarPrompt6"]
+    assert told["SarPrompt4"] == "is not used: SarModel4 is not set or empty"
 
 
 @pytest.mark.parametrize("kind", ["", "Super"])
@@ -52,14 +54,21 @@ def test_detectors_keep_environment_order_and_need_an_output(kind: str) -> None:
         f"{kind}Detector_Output2": "",
         f"{kind}Detector3": "",
         f"{kind}Detector_Output3": "THREE",
+        f"{kind}Detector4": " ",
+        f"{kind}Detector_Output4": "FOUR",
         f"{kind}DetectorX": "x",
         f"{kind}Detector_OutputX": "X",
     }
     found, complaints = collect(environ)
     rules = found.super_detectors if kind else found.detectors
-    assert rules == (DetectorRule(f"{kind}Detector10", "ten", "TEN"), DetectorRule(f"{kind}Detector1", "one", "ONE"))
+    assert [(rule.name.removeprefix(kind), rule.pattern, rule.output) for rule in rules] == [
+        ("Detector10", "ten", "TEN"),
+        ("Detector1", "one", "ONE"),
+        ("Detector4", " ", "FOUR"),
+    ]
     assert (found.detectors if kind else found.super_detectors) == ()
-    assert [complaint.key for complaint in complaints] == [f"{kind}Detector2"]
+    assert [complaint.key for complaint in complaints] == [f"{kind}Detector2", f"{kind}Detector_Output3"]
+    assert complaints[1].reason == f"is not used: {kind}Detector3 is not set or empty"
 
 
 def test_legacy_agents_stay_readable() -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from app.extend import Event, RoundStarted
+from app.extend import Event, FirstToken, RoundStarted
 from app.observe.bus import EventBus
 
 
@@ -76,3 +76,16 @@ def test_a_waiting_subscriber_is_woken() -> None:
 def test_a_queue_without_a_limit_is_refused(limit: int) -> None:
     with pytest.raises(ValueError, match="limit"):
         EventBus().subscribe(limit)
+
+
+def test_a_listener_may_choose_the_kinds_it_hears() -> None:
+    bus = EventBus()
+    all_heard: list[Event] = []
+    some_heard: list[Event] = []
+    bus.listen(all_heard.append)
+    bus.publish(RoundStarted("t", 1))
+    bus.listen(some_heard.append, RoundStarted)
+    for one in (RoundStarted("t", 2), FirstToken("t", 2), RoundStarted("t", 3)):
+        bus.publish(one)
+    assert some_heard == [RoundStarted("t", 2), RoundStarted("t", 3)]
+    assert len(all_heard) == 4

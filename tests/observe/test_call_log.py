@@ -21,7 +21,6 @@ from app.extend import (
     ToolCall,
     ToolResult,
     TurnFinished,
-    TurnStarted,
 )
 from app.observe.call_log import MAX_NAME, MAX_TEXT, log_event
 
@@ -37,7 +36,6 @@ def finished(result: ToolResult, outcome: Outcome, tool: str = "Echo") -> CallFi
 @pytest.mark.parametrize(
     ("event", "level", "parts"),
     [
-        (TurnStarted("t1", "gpt", True, "1.2.3.4"), logging.DEBUG, ["t1", "gpt"]),
         (CallFound("t1", "c1", "Echo", "inside a think part"), logging.INFO, ["Echo", "inside a think part"]),
         (
             finished(ToolResult(structured={"out": SECRET}), Outcome.SUCCESS),
@@ -91,7 +89,6 @@ def test_the_rest_is_silent(event: Event, caplog: pytest.LogCaptureFixture) -> N
 @pytest.mark.parametrize(
     "event",
     [
-        TurnStarted("t1", NASTY + "x" * 10_000, True, None),
         CallFound("t1", "c1", NASTY + "x" * 10_000, "why"),
         finished(ToolResult(error_kind=ErrorKind.PLUGIN, message=NASTY + "x" * 10_000), Outcome.ERROR, NASTY),
         finished(ToolResult(), Outcome.SUCCESS, NASTY + "x" * 10_000),

@@ -202,7 +202,7 @@ def test_the_script_may_be_named_from_the_projects_root(bench: Bench) -> None:  
         (
             {"pluginType": "service", "entryPoint": {"type": "nodejs", "script": "x.js"}, "communication": {}},
             "(type: service, protocol: direct) is not a supported stdio plugin for a direct call. "
-            "It is a Node module and is not run here.",
+            "这是 Node 模块，不在此运行。 / It is a Node module and is not run here.",
         ),
     ],
 )
@@ -362,3 +362,15 @@ def test_python_falls_back_to_the_servers_interpreter(bench: Bench, tmp_path: Pa
     assert bench.call("X").ok
     assert Path(sys.executable).exists()
     assert os.environ["PATH"] != bench.environ["PATH"]
+
+
+def test_whoever_asked_is_told_that_the_tools_have_changed(bench: Bench) -> None:
+    told: list[list[str]] = []
+
+    async def work(call: Caller) -> None:
+        call.source.changed(lambda: told.append(list(call.source.tools())))
+        bench.plugin("Echo", ECHO)
+        call.source.replace(bench.found())
+
+    bench.run(work)
+    assert told == [["Echo"]]

@@ -187,7 +187,9 @@ def test_cancelling_the_request_cancels_its_sources(home: Home) -> None:
 def test_too_many_different_placeholders_are_a_named_error(home: Home) -> None:
     text = "".join(f"{{{{{number}日记本}}}}" for number in range(11))
     assert "{{" not in home.text(text, PromptSettings(limits=PromptLimits(found=11)))
-    with pytest.raises(PromptLimitError, match="more than 10 different 'diary' placeholders"):
+    with pytest.raises(
+        PromptLimitError, match=r"'diary' 占位符超过 10 个 / more than 10 different 'diary' placeholders"
+    ):
         home.text(text, PromptSettings(limits=PromptLimits(found=10)))
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from app.extend import Piece, ToolCommand, ToolSpec, Trust
 from app.prompt.settings import PromptSettings
-from app.tools.descriptions import describe_all
 from tests.prompt.installation import Home, static_source
 
 
@@ -21,7 +20,7 @@ TOOLS = {"Echo": tool("Echo", "echoes"), "EchoTwo": tool("EchoTwo", "twice"), "M
         ("{{VCPEcho}}", "- echo (Echo) - 命令: c:\n    echoes"),
         ("{{VCPEchoTwo}}", "- echotwo (EchoTwo) - 命令: c:\n    twice"),
         ("{{VCPMute}} {{VCPNone}} {{VCP}} VCPEcho", "{{VCPMute}} {{VCPNone}} {{VCP}} VCPEcho"),
-        ("{{VCPAllTools}}", describe_all(TOOLS.values())),
+        ("{{VCPAllTools}}", "- echo (Echo) - 命令: c:\n    echoes\n\n---\n\n- echotwo (EchoTwo) - 命令: c:\n    twice"),
         ("{{VCP{{VarName}}}}", "- echo (Echo) - 命令: c:\n    echoes"),
     ],
 )
@@ -29,8 +28,9 @@ def test_tools_are_described_by_exact_name(home: Home, text: str, expected: str)
     assert home.text(text, PromptSettings(variables=(("VarName", "Echo"),)), tools=TOOLS) == expected
 
 
-def test_without_tools_the_list_says_so(home: Home) -> None:
-    assert home.text("{{VCPAllTools}}") == "没有可用的VCP工具描述信息"
+@pytest.mark.parametrize("tools", [{}, {"Mute": TOOLS["Mute"]}])
+def test_without_any_description_the_list_says_so(home: Home, tools: dict[str, ToolSpec]) -> None:  # P60
+    assert home.text("{{VCPAllTools}}", tools=tools) == "没有可用的VCP工具描述信息"
 
 
 def test_local_manifests_are_operator_text_and_remote_ones_are_data(home: Home) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.protocol import markers
+from app.protocol import diary, markers, prompt_texts
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,37 @@ from app.protocol import markers
             markers.upstream_unreachable("x"),
             "[ERROR] 代理服务器在连接上游API时失败，可能已达到重试上限或网络错误: x",
         ),
+        (markers.TOOL_REQUEST_START, "<<<[TOOL_REQUEST]>>>"),
+        (markers.TOOL_REQUEST_END, "<<<[END_TOOL_REQUEST]>>>"),
+        (markers.VALUE_START + markers.VALUE_END, "「始」「末」"),
+        (markers.TOOL_REQUEST_START_ESCAPE, "<<<[TOOL_REQUEST_ESCAPE]>>>"),
+        (markers.TOOL_REQUEST_END_ESCAPE, "<<<[END_TOOL_REQUEST_ESCAPE]>>>"),
+        (markers.VALUE_START_ESCAPE + markers.VALUE_END_ESCAPE, "「始ESCAPE」「末ESCAPE」"),
+        (markers.HUMAN_TOOL_EMPTY, "Request body must be a non-empty plain text."),
+        (markers.HUMAN_TOOL_NO_MARKERS, "Malformed request: Missing TOOL_REQUEST markers."),
+        (markers.HUMAN_TOOL_NO_NAME, "Malformed request: tool_name not found within the request block."),
+        (markers.HEAD_NO_CONTENT, "(无返回内容)"),
+        (markers.SHOW_VCP_NO_CONTENT, "插件执行完毕，但没有返回明确内容。"),
+        (markers.CALCULATION_START + markers.CALCULATION_END, "###计算结果：###"),
+        (markers.INTERRUPT_NO_ID, "requestId or messageId is required."),
+        (markers.KEEPALIVE_COMMENT, ": vcp-keepalive"),
+        (markers.FETCH_FAILED, "Fetch failed after all retries."),
+        (markers.INTERNAL_SERVER_ERROR, "Internal Server Error"),
+        (markers.FATAL_ERROR, "A fatal internal error occurred."),
+        (diary.START_MARKER, "<<<DailyNoteStart>>>"),
+        (diary.END_MARKER, "<<<DailyNoteEnd>>>"),
+        (prompt_texts.SHOW_BASE64, "{{ShowBase64}}"),
+        (prompt_texts.NO_TOOLS, "没有可用的VCP工具描述信息"),
+        (prompt_texts.TOOL_SEPARATOR, "\n\n---\n\n"),
+        (prompt_texts.agent_cycle("X"), "[Error: Circular agent reference detected for 'X']"),
+        (
+            prompt_texts.agent_unreadable("X"),
+            "[AgentManager: Error loading prompt for 'X'. File not found or unreadable.]",
+        ),
+        (prompt_texts.variable_empty("VarX"), "[未配置 VarX]"),
+        (prompt_texts.variable_file_missing("x.txt"), "[变量文件 (x.txt) 未找到]"),
+        (prompt_texts.variable_file_unreadable("x.txt"), "[处理变量文件 (x.txt) 时出错]"),
+        (prompt_texts.diary_missing("X"), "[X日记本内容为空或未从插件获取]"),
         (markers.INTERRUPTED, "请求已被用户中止"),
         (markers.interrupt_unknown("zz"), "Request zz not found or already completed."),
         (markers.interrupt_sent("zz"), "Interrupt signal sent for request zz."),

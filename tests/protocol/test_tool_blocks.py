@@ -19,10 +19,7 @@ from app.protocol.tool_blocks import (
     scan,
 )
 from app.protocol.tool_fields import KEY_CHARACTERS, trimmed
-
-T = "<<<[TOOL_REQUEST]>>>"
-E = "<<<[END_TOOL_REQUEST]>>>"
-NAME = "tool_name:「始」A「末」"
+from tests.tool_requests import NAME, PITFALLS, E, T
 
 
 def calls(text: str) -> list[tuple[str, dict[str, str]]]:
@@ -232,32 +229,7 @@ def test_arguments_keep_their_order_and_a_repeated_one_its_first_place() -> None
     assert list(arguments.items()) == [("b", "4"), ("a", "2"), ("c", "3")]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (f"<think>{T}{NAME}{E}</think> done", []),  # pitfall P01
-        (f"```\n{T}{NAME}{E}\n```", [("A", {})]),  # P02
-        ("<<[TOOL_REQUEST]>>" + NAME + "<<[END_TOOL_REQUEST]>>", []),  # P04
-        (f"{T}tool_name:{{始}}A{{末}}{E}", []),
-        (f"text {T} {NAME}, x:「始」half", []),  # P05
-        (f"unclosed {T} x:「始」1「末」 {T}{NAME},x:「始」2「末」{E}", [("A", {"x": "2"})]),
-        (
-            f"{T}{NAME},content:「始」write tool_name:「始」B「末」 like this{E} tail「末」{E}",
-            [("A", {"content": "write tool_name:「始」B"})],
-        ),  # P06
-        (
-            f"{T}{NAME},say:「始」hello,\nmood:「始」calm「末」{E} {T}tool_name:「始」B「末」{E}",
-            [("A", {"say": "hello,\nmood:「始」calm"}), ("B", {})],
-        ),  # P07
-        (f"{T}{NAME}，x：「始」1「末」，y:「始」2「末」{E}", [("A", {"y": "2"})]),  # P08
-        (f"{T}tool_name:「始」Echo「末」 say:「始」x「末」 // note{E}", [("Echo", {"say": "x"})]),  # P09
-        (f"{T}{NAME},recursive:「始」true「末」{E}", [("A", {"recursive": "true"})]),  # P10
-        (
-            f"{T}{NAME}," + ",".join(f"command{n}:「始」{n}「末」" for n in range(1, 11)) + E,
-            [("A", {f"command{n}": str(n) for n in range(1, 11)})],
-        ),  # P11
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), PITFALLS)
 def test_pitfalls_of_tool_requests_end_well(text: str, expected: list[tuple[str, dict[str, str]]]) -> None:
     assert calls(text) == expected
 

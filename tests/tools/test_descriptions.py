@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from app.extend import ToolCommand, ToolSpec
-from app.tools.descriptions import describe, describe_all
+from app.tools.descriptions import describe
 
 
 def tool(*commands: ToolCommand, name: str = "Echo", display: str = "回声") -> ToolSpec:
@@ -33,17 +33,3 @@ def tool(*commands: ToolCommand, name: str = "Echo", display: str = "回声") ->
 )
 def test_a_tool_is_described_by_its_commands(commands: tuple[ToolCommand, ...], expected: str | None) -> None:
     assert describe(tool(*commands)) == expected
-
-
-def test_all_tools_are_joined_in_the_given_order_without_the_undescribed() -> None:
-    first = tool(ToolCommand("a", "a", "one"), name="B", display="b")
-    silent = tool(name="C")
-    second = tool(ToolCommand("a", "a", "two"), name="A", display="[云端] a")
-    assert describe_all([first, silent, second]) == (
-        "- b (B) - 命令: a:\n    one\n\n---\n\n- [云端] a (A) - 命令: a:\n    two"
-    )
-
-
-@pytest.mark.parametrize("specs", [[], [tool()]])
-def test_without_any_description_the_text_says_so(specs: list[ToolSpec]) -> None:
-    assert describe_all(specs) == "没有可用的VCP工具描述信息"

@@ -48,6 +48,9 @@ class Source:
         self._work = work
         self.calls: list[ToolCall] = []
 
+    def changed(self, told: Callable[[], None]) -> None:
+        """These tools never change."""
+
     def tools(self) -> Mapping[str, ToolSpec]:
         return self._specs
 
@@ -85,6 +88,17 @@ def test_a_call_is_published_with_its_beginning_and_end() -> None:
     assert isinstance(finished, CallFinished)
     assert (finished.outcome, finished.result, finished.spec) == (Outcome.SUCCESS, result, tool("A"))
     assert finished.waited >= 0 <= finished.ran
+
+
+def test_a_source_that_begins_twice_began_once() -> None:
+    async def twice(started: Callable[..., None]) -> ToolResult:
+        started(pid=1)
+        started(pid=2)
+        return ToolResult(structured=1)
+
+    events = Events()
+    ask(Router([Source(tool("A"), work=twice)], [], events), "A")
+    assert [event.pid for event in events.seen if isinstance(event, CallStarted)] == [1]
 
 
 def test_an_unknown_tool_is_a_result_that_names_it_and_never_started() -> None:

@@ -535,7 +535,7 @@ def test_a_client_that_is_not_started_says_so() -> None:
     async def scene() -> None:
         async with client_of("http://127.0.0.1:9") as client:
             await client.stop()
-            with pytest.raises(UpstreamConnectError, match="not running"):
+            with pytest.raises(UpstreamConnectError, match="starts or stops"):
                 await ask(client)
 
     asyncio.run(scene())

@@ -142,24 +142,31 @@ def test_an_empty_answer_ends_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "streams"),
+    ("kind", "body", "streams"),
     [
-        ("text/event-stream", True),
-        ("text/event-stream; charset=utf-8", True),
-        ("Text/Event-Stream;x=y", True),
-        ("application/json", False),
-        ("text/plain", False),
+        ("text/event-stream", b"<html>", True),
+        ("text/event-stream; charset=utf-8", b"", True),
+        ("Text/Event-Stream;x=y", b"data: {}", True),
+        ("application/json", b"[1]", False),
+        ("text/plain", b"words", False),
+        # The beginning of the body counts for more than its name.
+        ("application/json", b"data: {}", True),
+        ("text/plain", b"\xef\xbb\xbf\n\n: ping\n\n", True),
+        ("", b"event: x\ndata: {}", True),
+        ("text/event-stream", b' {"error": 1}', False),
     ],
 )
-def test_a_reply_says_whether_it_streams_whatever_was_asked_for(kind: str, streams: bool) -> None:
+def test_a_reply_says_whether_it_streams_whatever_was_asked_for(kind: str, body: bytes, streams: bool) -> None:
     async def scene() -> None:
         async with (
-            serving(once(answer(200, TEXT, kind=kind))) as server,
+            serving(once(answer(200, body, kind=kind))) as server,
             client_of(server.url) as client,
             await client.chat(b"{}", model="m", stream=False) as reply,
         ):
             assert reply.is_event_stream is streams
             assert reply.content_type == kind
+            await reply.read_all(100)
+            assert reply.is_event_stream is streams
 
     asyncio.run(scene())
 

@@ -99,6 +99,7 @@ def test_a_request_has_exactly_one_v1_however_the_address_was_written(
         ("http://[::1]:80", "[::1]:80"),
         ("", ""),
         ("/path", ""),
+        ("http://[::1", ""),  # what an upstream names as its new place may be no address at all
     ],
 )
 def test_a_host_for_messages_has_no_credentials(url: str, host: str) -> None:

@@ -14,6 +14,7 @@ from app.web.blocking import (
     KEY_BLOCK_SECONDS,
     KEY_FAILURES,
     KEY_WINDOW_SECONDS,
+    MAX_FILE_BYTES,
     TOOL_FAILURES,
     TOOL_WINDOW_SECONDS,
     AddressBlocks,
@@ -102,7 +103,11 @@ def test_it_can_be_switched_off(tmp_path: Path) -> None:
     assert (tmp_path / "ip_blacklist.json").read_text(encoding="utf-8") == '["7.7.7.7"]'
 
 
-@pytest.mark.parametrize("content", ['["7.7.7.7",', '{"7.7.7.7": 1}', "", "null", "[" * 100_000])
+@pytest.mark.parametrize(
+    "content",
+    ['["7.7.7.7",', '{"7.7.7.7": 1}', "", "null", "[" * 100_000, '["7.7.7.7"]' + " " * MAX_FILE_BYTES],
+    ids=["cut", "object", "empty", "null", "deep", "huge"],
+)
 def test_a_file_that_cannot_be_read_is_left_as_it_is(
     tmp_path: Path, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -46,6 +46,7 @@ def test_without_an_id_it_is_400(tmp_path: Path, body: bytes) -> None:
         (b'{"requestId":"first","messageId":"second"}', "first"),
         (b'{"requestId":"","messageId":"second"}', "second"),
         (b'{"requestId":17}', "17"),
+        (b'{"requestId":1180591620717411303425}', "1180591620717411303425"),
         ('{"requestId":"请求"}'.encode(), "请求"),
         (b'{"requestId":"\\ud800"}', "\ud800"),
     ],

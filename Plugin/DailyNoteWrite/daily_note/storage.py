@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import uuid
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -65,7 +64,7 @@ def replace_note(path: Path, before: str, after: str) -> bool:
 @contextlib.contextmanager
 def _temporary(folder: Path, text: str) -> Iterator[Path]:
     """A hidden file with the text, safe on the disk; its name is none that readers of diaries look at."""
-    path = folder / f".{uuid.uuid4().hex}.tmp"
+    path = folder / f".{os.urandom(16).hex()}.tmp"
     try:
         with path.open("xb") as file:
             file.write(text.encode("utf-8"))

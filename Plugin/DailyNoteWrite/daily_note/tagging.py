@@ -38,6 +38,11 @@ class _AgainError(Exception):
     """This attempt failed in a way that another attempt may not."""
 
 
+def tags_for(text: str, model: TagModel, folder: Path) -> str:
+    """``ask_for_tags`` for callers without an event loop."""
+    return asyncio.run(ask_for_tags(text, model, folder))
+
+
 async def ask_for_tags(
     text: str, model: TagModel, folder: Path, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> str:

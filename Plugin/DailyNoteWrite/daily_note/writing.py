@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from datetime import datetime
@@ -45,11 +44,11 @@ def write(stdin: BinaryIO) -> dict[str, str]:
 def _add_tags(path: Path, text: str, parts: tuple[str, str, str], model: TagModel) -> str:
     """Ask for tags and write them into the note; returns why there are none, or nothing."""
     # Loading the HTTP client costs more than all the rest of a call that brings its own tags.
-    from .tagging import NoTagsError, ask_for_tags
+    from .tagging import NoTagsError, tags_for
 
     date, signature, body = parts
     try:
-        tag_line = asyncio.run(ask_for_tags(body, model, _PLUGIN_FOLDER))
+        tag_line = tags_for(body, model, _PLUGIN_FOLDER)
         if replace_note(path, text, diary_text(date, signature, body, tag_line)):
             return ""
     except (NoTagsError, OSError) as error:

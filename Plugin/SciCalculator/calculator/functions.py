@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 
-from . import samples
+from . import counting, samples
 from .arithmetic import (
     Number,
     Value,
@@ -26,7 +26,7 @@ from .arithmetic import (
     whole,
 )
 from .failure import CalculatorError
-from .limits import MAX_DIGITS, MAX_LIST_ITEMS, check_bits, factorial_bits
+from .limits import MAX_DIGITS, MAX_LIST_ITEMS
 
 Arguments = list[Value]
 
@@ -187,59 +187,6 @@ def _round(arguments: Arguments) -> Value:
     return as_float(rounded) if isinstance(value, float) and digits > 0 else rounded
 
 
-def _factorial(arguments: Arguments) -> Value:
-    n = whole(arguments[0], "factorial (!)", 0)
-    check_bits(factorial_bits(n))
-    return math.factorial(n)
-
-
-def _double_factorial(arguments: Arguments) -> Value:
-    n = whole(arguments[0], "factorial2 (!!)", 0)
-    check_bits(factorial_bits(n) / 2)
-    return math.prod(range(n, 0, -2))
-
-
-def _comb(arguments: Arguments) -> Value:
-    n, k = whole(arguments[0], "comb", 0), whole(arguments[1], "comb", 0)
-    if k > n:
-        return 0
-    k = min(k, n - k)
-    check_bits(k * math.log2(n) - factorial_bits(k) if k else 0)
-    return math.comb(n, k)
-
-
-def _perm(arguments: Arguments) -> Value:
-    n = whole(arguments[0], "perm", 0)
-    k = whole(arguments[1], "perm", 0) if len(arguments) == 2 else n
-    if k > n:
-        return 0
-    check_bits(k * math.log2(n) if k else 0)
-    return math.perm(n, k)
-
-
-def _prime(arguments: Arguments) -> Value:
-    """Miller-Rabin with fixed bases: proven below 3.3e24, beyond that wrong with negligible probability."""
-    n = whole(arguments[0], "isprime")
-    bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
-    if n < 2 or n in bases:
-        return n in bases
-    if any(n % base == 0 for base in bases):
-        return False
-    check_bits(n.bit_length() * 8)
-    twos = ((n - 1) & -(n - 1)).bit_length() - 1
-    for base in bases:
-        x = pow(base, (n - 1) >> twos, n)
-        if x in (1, n - 1):
-            continue
-        for _ in range(twos - 1):
-            x = x * x % n
-            if x == n - 1:
-                break
-        else:
-            return False
-    return True
-
-
 def _whole_numbers(name: str, fold: Callable[..., int]) -> Function:
     return Function(
         1, MAX_LIST_ITEMS, lambda arguments: fold(*(whole(v, name) for v in samples.sample(arguments, name)))
@@ -347,11 +294,11 @@ def _table() -> dict[str, Function]:
         "arg": Function(1, 1, lambda a: cmath.phase(as_complex(number(a[0], "arg")))),
         "gcd": _whole_numbers("gcd", math.gcd),
         "lcm": _whole_numbers("lcm", math.lcm),
-        "factorial": Function(1, 1, _factorial),
-        "factorial2": Function(1, 1, _double_factorial),
-        "comb": Function(2, 2, _comb),
-        "perm": Function(1, 2, _perm),
-        "isprime": Function(1, 1, _prime),
+        "factorial": Function(1, 1, counting.factorial),
+        "factorial2": Function(1, 1, counting.double_factorial),
+        "comb": Function(2, 2, counting.comb),
+        "perm": Function(1, 2, counting.perm),
+        "isprime": Function(1, 1, counting.prime),
         "min": _sample("min", min),
         "max": _sample("max", max),
         "sum": Function(1, MAX_LIST_ITEMS, _sum),

@@ -14,7 +14,7 @@ from . import numeric
 from .arithmetic import Value, division_by_zero
 from .failure import CalculatorError
 from .formulas import OPERATIONS
-from .functions import ALIASES, FUNCTIONS, check_count
+from .functions import ALIASES, FUNCTIONS, call, check_count
 from .limits import check_bits, factorial_bits, power_bits
 from .reading import operands
 from .solutions import solve
@@ -131,7 +131,7 @@ def _call(name: str, node: ast.Call) -> Symbolic:
         if not any(isinstance(argument, list) for argument in arguments):
             return _FUNCTIONS[name](*(formula(argument) for argument in arguments))
     # What sympy has no counterpart of (statistics, rounding) works on numbers.
-    return _from_number(FUNCTIONS[name].apply([_to_number(argument, name) for argument in arguments]))
+    return _from_number(call(name, [_to_number(argument, name) for argument in arguments]))
 
 
 def _to_number(value: Symbolic, name: str) -> Value:
@@ -151,6 +151,12 @@ def _factorial(n: Symbolic) -> Symbolic:
     if n.is_number:
         check_bits(factorial_bits(abs(float(n))))
     return sympy.factorial(n)
+
+
+def _log(value: Symbolic, base: Symbolic = sympy.E) -> Symbolic:
+    if base in (0, 1):
+        raise CalculatorError("对数的底不能是 0 或 1", "the base of a logarithm is neither 0 nor 1")
+    return sympy.log(value, base)
 
 
 def _gamma(n: Symbolic) -> Symbolic:
@@ -218,8 +224,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Symbolic]] = MappingProxyType(
         "cbrt": sympy.cbrt,
         "root": lambda x, n: _power(x, 1 / n),
         "exp": sympy.exp,
-        "log": sympy.log,
-        "ln": sympy.log,
+        "log": _log,
+        "ln": _log,
         "log2": lambda x: sympy.log(x, 2),
         "log10": lambda x: sympy.log(x, 10),
         "pow": lambda x, y: _power(x, y),

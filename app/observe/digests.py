@@ -1,0 +1,61 @@
+"""Pictures and other binary data have no place in queues and logs: a digest stands for them (P20)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from app.extend import CallFinished, Event, Json
+
+MAX_DEPTH = 64
+"""What is nested deeper in a result is left out."""
+
+_LONG = 1024
+_DATA_URI = re.compile(r"data:[^,\s]{0,200};base64,")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]++={0,2}")
+
+
+def digested(event: Event) -> Event:
+    """The event with a digest in place of every base64 text; the very same event when it holds none."""
+    if not isinstance(event, CallFinished):
+        return event
+    call, result = event.call, event.result
+    arguments = _without_base64(call.arguments, MAX_DEPTH)
+    texts = _without_base64(call.texts, MAX_DEPTH)
+    if arguments is not call.arguments or texts is not call.texts:
+        call = replace(call, arguments=arguments, texts=texts)
+    structured = _without_base64(result.structured, MAX_DEPTH)
+    parts = None if result.parts is None else _without_base64(list(result.parts), MAX_DEPTH)
+    message = _without_base64(result.message, MAX_DEPTH)
+    changed_parts = parts is not None and any(
+        new is not old for new, old in zip(parts, result.parts or (), strict=True)
+    )
+    if structured is not result.structured or changed_parts or message is not result.message:
+        result = replace(result, structured=structured, parts=None if parts is None else tuple(parts), message=message)
+    return event if call is event.call and result is event.result else replace(event, call=call, result=result)
+
+
+def _without_base64(value: Json, depth: int) -> Json:
+    """``value`` itself when nothing in it had to go."""
+    if isinstance(value, str):
+        return _digest(value)
+    if not isinstance(value, Mapping | list):
+        return value
+    if depth == 0:
+        return "…"
+    if isinstance(value, list):
+        items = [_without_base64(item, depth - 1) for item in value]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    fields = {name: _without_base64(item, depth - 1) for name, item in value.items()}
+    return fields if any(fields[name] is not value[name] for name in fields) else value
+
+
+def _digest(text: str) -> str:
+    uri = _DATA_URI.match(text)
+    if uri is None and (len(text) < _LONG or _BASE64.fullmatch(text) is None):
+        return text
+    head = uri[0] if uri is not None else ""
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+    return f"{head}[sha256 {digest}, {len(text)} characters]"

@@ -1,0 +1,58 @@
+"""What people read is told in Chinese and in English (D20); the fixed texts of the protocol are as they are."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app import cli
+from app.errors import ManifestError, VcpError
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted(path for path in (ROOT / "app").rglob("*.py") if path.parent.name != "demo")
+"""All but the demo model: it stands in for APIs that speak English."""
+
+
+def kinds(root: type[VcpError]) -> set[str]:
+    return {root.__name__}.union(*(kinds(kind) for kind in root.__subclasses__()))
+
+
+assert cli.main  # with it every part of the program is loaded, and every kind of error known
+FOR_PEOPLE = kinds(VcpError) - {ManifestError.__name__}
+"""Errors that reach people; complaints about manifests are lines of the log."""
+
+CHINESE = re.compile("[\u4e00-\u9fff]")
+
+
+def told_by(tree: ast.AST) -> Iterator[tuple[int, ast.expr]]:
+    """The first argument of every error for people that is raised or made here, and of every ``message=``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in FOR_PEOPLE and node.args:
+                yield node.lineno, node.args[0]
+            if node.func.id == "ToolResult":
+                yield from ((node.lineno, word.value) for word in node.keywords if word.arg == "message")
+
+
+def in_one_language(text: ast.expr) -> bool:
+    """True for words written in place that are not Chinese too; what comes from elsewhere was judged there."""
+    if not isinstance(text, ast.Constant | ast.JoinedStr):
+        return False
+    source = ast.unparse(text)
+    return not (CHINESE.search(source) or "markers." in source or ".message" in source or "__name__" in source)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_error_for_people_is_in_one_language_only(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert [line for line, text in told_by(tree) if in_one_language(text)] == []
+
+
+def test_an_error_in_one_language_would_be_found() -> None:
+    source = 'ConfigError(f"API_URL {x} is empty")\nQueueError(both("空", "empty"))\nBadRequestError(text)'
+    found = [(line, in_one_language(text)) for line, text in told_by(ast.parse(source))]
+    assert found == [(1, True), (2, False), (3, False)]
