@@ -27,6 +27,12 @@ MAX_HEAD_BYTES = 64 * 1024
 HEAD_SECONDS = 60.0
 """How long a client may take to send a request line and headers, from the connection or the end of the last answer."""
 
+SEND_SECONDS = 300.0
+"""How long a client may take nothing of what waits for it, before it is hung up on."""
+
+ABANDON_SECONDS = 1.0
+"""How long the last words to clients that do not read are waited for at shutdown, after open answers were cancelled."""
+
 _TICK = 0.1
 _HEAD_TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json; charset=utf-8\r\n"
@@ -136,9 +142,12 @@ class _Connection(HttpToolsProtocol):
         self._in_head = False
         self._head_bytes = 0
         self._watch: asyncio.TimerHandle | None = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+        self._untaken = 0
+        self._send_watch: asyncio.TimerHandle | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_watch()
+        self._stop_send_watch()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -153,6 +162,40 @@ class _Connection(HttpToolsProtocol):
             self._stop_watch()
         elif self._watch is None and not self.transport.is_closing():
             self._watch = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_sending()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_send_watch()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._watch_sending()  # closing waits until the client has taken everything
+
+    def abandon(self) -> None:
+        """Hang up on a client that does not read; whoever waits for it goes on."""
+        if self.flow.write_paused:
+            self.transport.abort()
+
+    def _watch_sending(self) -> None:
+        self._stop_send_watch()
+        self._untaken = self.transport.get_write_buffer_size()
+        if self._untaken:
+            self._send_watch = self.loop.call_later(SEND_SECONDS, self._check_sending)
+
+    def _check_sending(self) -> None:
+        if self.transport.get_write_buffer_size() < self._untaken:
+            self._watch_sending()  # slow, but reading
+        else:
+            self.transport.abort()
+
+    def _stop_send_watch(self) -> None:
+        if self._send_watch is not None:
+            self._send_watch.cancel()
+            self._send_watch = None
 
     def on_message_begin(self) -> None:
         self._in_head = True
@@ -202,6 +245,13 @@ class _Server(uvicorn.Server):
         """Cancel the answers that are still open; each ends in its own way."""
         for answer in self.server_state.tasks:
             answer.cancel()
+        asyncio.get_running_loop().call_later(ABANDON_SECONDS, self._abandon)
+
+    def _abandon(self) -> None:
+        """Nobody who reads waits for those who do not."""
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, _Connection):
+                connection.abandon()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -232,7 +282,10 @@ class _Server(uvicorn.Server):
         await asyncio.sleep(0)
         await asyncio.sleep(0)  # idle connections are gone after one round of the loop
         if self.server_state.connections or self.server_state.tasks:
+            grace = self.config.timeout_graceful_shutdown or 0  # then uvicorn cancels what is still open
+            abandoning = asyncio.get_running_loop().call_later(grace + ABANDON_SECONDS, self._abandon)
             await super().shutdown(sockets)
+            abandoning.cancel()
         else:
             for listener in sockets or []:
                 listener.close()
