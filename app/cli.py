@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from app import __version__
-from app.config.keys import ServerKey, check_bind, is_loopback, server_key
+from app.config.keys import ServerKey, check_bind, server_key
 from app.config.snapshot import Config, load
 from app.demo.upstream import create_demo
 from app.errors import ConfigError, NotFoundError, VcpError, both
 from app.extend import CallContext, Door, ErrorKind, ToolCall, UpstreamTarget
 from app.observe.lines import LineFormatter
+from app.protocol.loopback import is_loopback
 from app.protocol.timestamps import iso_millis
 from app.services import Services, make_home
 from app.tools.rendering import pretty_json, result_object
