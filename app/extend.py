@@ -7,7 +7,7 @@ other. All value types are immutable. JSON values are plain Python values as a J
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -67,7 +67,8 @@ class ToolCommand:
     """One way to invoke a tool, as its manifest describes it.
 
     ``command`` is what the description shows (spec 3.5), ``parameters`` a JSON Schema of the arguments (D5) or None.
-    With ``typed`` a stdio plugin gets JSON values in place of strings.
+    With ``typed`` a stdio plugin gets JSON values in place of strings. ``tool_name`` is the command's own name at every
+    door (D69); so far only the manifest's word is kept, nothing is found by it yet.
     """
 
     id: str
@@ -76,6 +77,7 @@ class ToolCommand:
     example: str = ""
     parameters: Mapping[str, Json] | None = None
     typed: bool = False
+    tool_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -562,6 +564,3 @@ class Lifecycle(Protocol):
 
 Clock = Callable[[], float]
 """Seconds since the epoch."""
-
-Emit = Callable[[Event], Awaitable[None]]
-"""What the turn calls with each event of its own client."""

@@ -33,7 +33,7 @@ from app.observe.call_log import LOGGED, log_event
 from app.plugins.discovery import discover
 from app.plugins.places import Limits
 from app.plugins.processes import Processes
-from app.plugins.stdio import IMAGE_SERVER, StdioPlugins
+from app.plugins.stdio import StdioPlugins
 from app.prompt.agents import AgentBook
 from app.prompt.diaries import AllDiariesSource, DiarySource, Notebooks
 from app.prompt.engine import PromptEngine
@@ -142,9 +142,7 @@ class Services:
         settings = config.settings
         roots = dict.fromkeys(root.resolve() for root in (config.home / "Plugin", program_plugins()))
         found = discover(tuple(roots), parse_plugin_env)
-        image_server = next((plugin for plugin in found.plugins if plugin.name == IMAGE_SERVER), None)
-        own_key = image_server.own.get("Image_Key") if image_server is not None else None
-        self._image_key = own_key or settings.image_key
+        self._image_key = found.image_key or settings.image_key
         for problem in found.problems:
             log.warning("%s", problem)
         # Plugins call back to the server with these two, also where nobody configured them.

@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from app.extend import ErrorKind, Json, ToolResult
 from app.plugins.objects import last_object
+from app.protocol.json_text import compact_json
 from app.protocol.markers import unspecified_plugin_error
 
 QUOTED_STDOUT_CHARS = 200
@@ -139,7 +140,7 @@ def _refuse_constant(word: str) -> NoReturn:
 def _text(value: Json) -> str:
     if value is None or isinstance(value, str):
         return value or ""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return compact_json(value)
 
 
 def content_parts(structured: Json) -> tuple[Mapping[str, Json], ...] | None:

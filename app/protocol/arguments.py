@@ -8,6 +8,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, NoReturn, TypeVar
 
+from app.protocol.json_text import compact_json
+
 V = TypeVar("V")
 
 MAX_SCHEMA_DEPTH = 32
@@ -56,7 +58,7 @@ def to_text(value: Any) -> str | None:
     """
     if value is None or isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return compact_json(value, strict=True)
 
 
 def from_text(text: str, schema: Mapping[str, Any] | bool, root: Mapping[str, Any] | None = None) -> Any:
