@@ -24,6 +24,7 @@ from app.extend import (
     Lifecycle,
     PlaceholderSource,
     Preprocessor,
+    RouteSource,
     ToolSource,
     ToolSpec,
     UpstreamResolver,
@@ -80,8 +81,9 @@ def make_home(home: Path) -> None:
 class Services:
     """All parts of one server.
 
-    ``sources``, ``placeholders`` and ``preprocessors`` are what further parts bring, ``lifecycles`` those of them that
-    start and stop with the server.
+    ``sources``, ``guards``, ``placeholders``, ``preprocessors`` and ``routes`` are what further parts bring,
+    ``lifecycles`` those of them that start and stop with the server. Guards are asked in this order, after the
+    server's own.
     """
 
     def __init__(
@@ -91,13 +93,16 @@ class Services:
         *,
         resolver: UpstreamResolver | None = None,
         sources: Sequence[ToolSource] = (),
+        guards: Sequence[Guard] = (),
         placeholders: Sequence[PlaceholderSource] = (),
         preprocessors: Sequence[Preprocessor] = (),
+        routes: Sequence[RouteSource] = (),
         lifecycles: Sequence[Lifecycle] = (),
     ) -> None:
         settings = config.settings
         self.config = config
         self.key = key
+        self.routes = tuple(routes)
         self._lifecycles = tuple(lifecycles)
         self._started = False
         self.events = EventBus()
@@ -106,10 +111,10 @@ class Services:
         self._run_id = secrets.token_hex(4)
         auth_code = AuthCode(config.home)
         self.plugins = self._stdio_plugins(auth_code)
-        guards: list[Guard] = []
+        own_guards: list[Guard] = []
         if settings.vcp_tool_code:
-            guards.append(PasswordGuard(auth_code, everywhere=settings.vcp_tool_code_everywhere))
-        self.router = Router((self.plugins, *sources), guards, self.events)
+            own_guards.append(PasswordGuard(auth_code, everywhere=settings.vcp_tool_code_everywhere))
+        self.router = Router((self.plugins, *sources), (*own_guards, *guards), self.events)
         self.engine = self._prompt_engine(placeholders)
         self.preparation = Preparation(self.engine, preprocessors, self.events)
         self.upstream = UpstreamClient(
