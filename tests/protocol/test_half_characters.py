@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.protocol.half_characters import PieceJoiner, whole
@@ -17,7 +17,6 @@ def halves(text: str) -> list[str]:
     return [units[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(units), 2)]
 
 
-@settings(deadline=None)
 @given(ANY_TEXT, st.lists(st.integers(1, 4), min_size=1))
 def test_text_cut_anywhere_even_within_characters_is_whole_again(text: str, sizes: list[int]) -> None:
     units, pieces, at = halves(text), [], 0
