@@ -498,7 +498,7 @@ class CallFormat(Protocol):
 
 
 class Access(StrEnum):
-    """Who may use a route. A route that declares none is refused, and so are ADMIN and PATH_KEY until they are served."""
+    """Who may use a route. One that declares none is refused, and so are ADMIN and PATH_KEY until they are served."""
 
     KEY = "key"  # whoever has the server's key
     ADMIN = "admin"  # whoever is logged in as an administrator
