@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import NoReturn
 
 from app.errors import ManifestError
 from app.extend import Json, ToolCommand, ToolPush
-from app.protocol.json_text import compact_json
+from app.protocol.json_text import compact_json, strict_json
 
 MANIFEST_NAME = "plugin-manifest.json"
 BLOCKED_NAME = "plugin-manifest.json.block"
@@ -120,7 +119,7 @@ def _load(path: Path) -> Mapping[str, Json]:
         line = data.count(b"\n", 0, error.start) + 1
         raise ManifestError(f"{path}: line {line}: not UTF-8 (byte {data[error.start]:#04x})") from error
     try:
-        raw = json.loads(text, parse_constant=_refuse_constant)
+        raw = strict_json(text)
     except json.JSONDecodeError as error:
         raise ManifestError(f"{path}: line {error.lineno}, column {error.colno}: {error.msg}") from error
     except RecursionError as error:
@@ -130,10 +129,6 @@ def _load(path: Path) -> Mapping[str, Json]:
     if not isinstance(raw, dict):
         raise ManifestError(f"{path}: must hold a JSON object, not {_kind(raw)}")
     return MappingProxyType(raw)
-
-
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")
 
 
 def _kind(value: Json) -> str:

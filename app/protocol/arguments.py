@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-from app.protocol.json_text import compact_json
+from app.protocol.json_text import compact_json, strict_json
 
 V = TypeVar("V")
 
@@ -163,10 +162,6 @@ def _typed(text: str, name: object) -> Any:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return strict_json(text)
     except (ValueError, RecursionError) as error:  # RecursionError: brackets nested too deep to be a sane argument
         raise _UnfitError from error
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise _UnfitError(name)

@@ -1,9 +1,9 @@
-"""JSON as text that people, models and plugins read: characters kept, as JavaScript's ``JSON.stringify`` writes it."""
+"""JSON as JavaScript has it: read without NaN and Infinity, written with its characters kept."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NoReturn
 
 
 def compact_json(value: Any, *, strict: bool = False) -> str:
@@ -14,3 +14,15 @@ def compact_json(value: Any, *, strict: bool = False) -> str:
 def pretty_json(value: Any) -> str:
     """JSON indented by two spaces."""
     return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def strict_json(text: str) -> Any:
+    """The value of a JSON text; ValueError when it is none, RecursionError when it is nested too deeply.
+
+    ``NaN`` and ``Infinity``, which Python reads, are no JSON.
+    """
+    return json.loads(text, parse_constant=_refuse)
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
