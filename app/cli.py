@@ -18,15 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from app import __version__
-from app.config.keys import ServerKey, check_bind, is_loopback, server_key
+from app.config.keys import ServerKey, check_bind, server_key
 from app.config.snapshot import Config, load
 from app.demo.upstream import create_demo
 from app.errors import ConfigError, NotFoundError, VcpError, both
 from app.extend import CallContext, Door, ErrorKind, ToolCall, UpstreamTarget
 from app.observe.lines import LineFormatter
+from app.protocol.json_text import pretty_json
+from app.protocol.loopback import is_loopback
 from app.protocol.timestamps import iso_millis
 from app.services import Services, make_home
-from app.tools.rendering import pretty_json, result_object
+from app.tools.rendering import result_object
 from app.upstream.targets import SingleUpstream
 from app.web.app import create_app
 from app.web.server import serve, serve_until_signal

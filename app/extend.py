@@ -7,7 +7,7 @@ other. All value types are immutable. JSON values are plain Python values as a J
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -67,7 +67,8 @@ class ToolCommand:
     """One way to invoke a tool, as its manifest describes it.
 
     ``command`` is what the description shows (spec 3.5), ``parameters`` a JSON Schema of the arguments (D5) or None.
-    With ``typed`` a stdio plugin gets JSON values in place of strings.
+    With ``typed`` a stdio plugin gets JSON values in place of strings. ``tool_name`` is the command's own name at every
+    door (D69); so far only the manifest's word is kept, nothing is found by it yet.
     """
 
     id: str
@@ -76,6 +77,7 @@ class ToolCommand:
     example: str = ""
     parameters: Mapping[str, Json] | None = None
     typed: bool = False
+    tool_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,8 @@ class ToolSpec:
 
     ``timeout`` in seconds counts from the start of the work (D40). ``eager`` allows a start while the model is still
     writing (D24). ``max_running`` limits this tool's calls at a time. ``callable`` is false for plugins that are
-    listed but never called (static ones).
+    listed but never called (static ones). ``origin`` is ``LOCAL`` or names where the tool comes from. Nothing reads
+    ``idempotent``, ``cancellable``, ``push``, ``labels`` and ``groups`` yet: they are for nodes, WebSockets and MCP.
     """
 
     name: str
@@ -144,7 +147,7 @@ class CallContext:
     """Where a call stands: which turn, which door, on whose behalf.
 
     ``deadline`` is a time of the event loop's clock or None; ``depth`` counts tool calls that led to chats that led to
-    tool calls.
+    tool calls, ``parent_call_id`` is the call that led to this one. Nothing sets these three yet.
     """
 
     turn_id: str
@@ -281,7 +284,7 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True)
 class CallProgress:
-    """A tool reported how far it is (fraction 0..1, or None when unknown)."""
+    """A tool reported how far it is (fraction 0..1, or None when unknown). Nothing publishes it yet."""
 
     turn_id: str
     call_id: str
@@ -495,27 +498,27 @@ class CallFormat(Protocol):
 
 
 class Access(StrEnum):
-    """Who may use a route. A route that declares none is refused."""
+    """Who may use a route. One that declares none is refused, and so are ADMIN and PATH_KEY until they are served."""
 
-    KEY = "key"
-    ADMIN = "admin"
-    PATH_KEY = "path_key"
-    OPEN = "open"
+    KEY = "key"  # whoever has the server's key
+    ADMIN = "admin"  # whoever is logged in as an administrator
+    PATH_KEY = "path_key"  # whoever has the key that stands in the path
+    OPEN = "open"  # everybody who is not blocked
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredRoute:
-    """An HTTP or WebSocket route and its access."""
+    """A route and its access. Only HTTP routes are served so far, no WebSockets and no mounted applications."""
 
     route: BaseRoute
     access: Access
 
 
 class RouteSource(Protocol):
-    """Something that brings routes."""
+    """Something that brings routes; asked once, when the application is made."""
 
     def routes(self) -> Sequence[DeclaredRoute]:
-        """The routes, each with its declared access."""
+        """The routes, each with its declared access. An open one has no parameters in its path."""
         ...
 
 
@@ -529,7 +532,7 @@ class FileFetcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UpstreamTarget:
-    """One model API: base address without ``/v1`` and its key."""
+    """One model API: base address without ``/v1``, its key, and its proxy (None: what the environment says)."""
 
     base_url: str
     api_key: str
@@ -562,6 +565,3 @@ class Lifecycle(Protocol):
 
 Clock = Callable[[], float]
 """Seconds since the epoch."""
-
-Emit = Callable[[Event], Awaitable[None]]
-"""What the turn calls with each event of its own client."""

@@ -24,6 +24,7 @@ from app.extend import (
     Lifecycle,
     PlaceholderSource,
     Preprocessor,
+    RouteSource,
     ToolSource,
     ToolSpec,
     UpstreamResolver,
@@ -33,7 +34,7 @@ from app.observe.call_log import LOGGED, log_event
 from app.plugins.discovery import discover
 from app.plugins.places import Limits
 from app.plugins.processes import Processes
-from app.plugins.stdio import IMAGE_SERVER, StdioPlugins
+from app.plugins.stdio import StdioPlugins
 from app.prompt.agents import AgentBook
 from app.prompt.diaries import AllDiariesSource, DiarySource, Notebooks
 from app.prompt.engine import PromptEngine
@@ -80,8 +81,9 @@ def make_home(home: Path) -> None:
 class Services:
     """All parts of one server.
 
-    ``sources``, ``placeholders`` and ``preprocessors`` are what further parts bring, ``lifecycles`` those of them that
-    start and stop with the server.
+    ``sources``, ``guards``, ``placeholders``, ``preprocessors`` and ``routes`` are what further parts bring,
+    ``lifecycles`` those of them that start and stop with the server. Guards are asked in this order, after the
+    server's own.
     """
 
     def __init__(
@@ -91,13 +93,16 @@ class Services:
         *,
         resolver: UpstreamResolver | None = None,
         sources: Sequence[ToolSource] = (),
+        guards: Sequence[Guard] = (),
         placeholders: Sequence[PlaceholderSource] = (),
         preprocessors: Sequence[Preprocessor] = (),
+        routes: Sequence[RouteSource] = (),
         lifecycles: Sequence[Lifecycle] = (),
     ) -> None:
         settings = config.settings
         self.config = config
         self.key = key
+        self.routes = tuple(routes)
         self._lifecycles = tuple(lifecycles)
         self._started = False
         self.events = EventBus()
@@ -106,10 +111,10 @@ class Services:
         self._run_id = secrets.token_hex(4)
         auth_code = AuthCode(config.home)
         self.plugins = self._stdio_plugins(auth_code)
-        guards: list[Guard] = []
+        own_guards: list[Guard] = []
         if settings.vcp_tool_code:
-            guards.append(PasswordGuard(auth_code, everywhere=settings.vcp_tool_code_everywhere))
-        self.router = Router((self.plugins, *sources), guards, self.events)
+            own_guards.append(PasswordGuard(auth_code, everywhere=settings.vcp_tool_code_everywhere))
+        self.router = Router((self.plugins, *sources), (*own_guards, *guards), self.events)
         self.engine = self._prompt_engine(placeholders)
         self.preparation = Preparation(self.engine, preprocessors, self.events)
         self.upstream = UpstreamClient(
@@ -142,9 +147,7 @@ class Services:
         settings = config.settings
         roots = dict.fromkeys(root.resolve() for root in (config.home / "Plugin", program_plugins()))
         found = discover(tuple(roots), parse_plugin_env)
-        image_server = next((plugin for plugin in found.plugins if plugin.name == IMAGE_SERVER), None)
-        own_key = image_server.own.get("Image_Key") if image_server is not None else None
-        self._image_key = own_key or settings.image_key
+        self._image_key = found.image_key or settings.image_key
         for problem in found.problems:
             log.warning("%s", problem)
         # Plugins call back to the server with these two, also where nobody configured them.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import app.services as services_module
-from app.extend import CallContext, Door, ToolCall
+from app.extend import CallContext, Door, ErrorKind, ToolCall, ToolResult, ToolSpec
 from app.services import HOME_FOLDERS, Services, make_home, parse_plugin_env
 from tests.server import ECHO, write_plugin
 from tests.web.asgi import services_in
@@ -180,3 +180,21 @@ def test_parts_that_others_bring_start_and_stop_with_the_server(tmp_path: Path) 
     well = ["so far"]
     asyncio.run(main())
     assert seen == ["start a", "start b", "inside", "stop b", "stop a"]
+
+
+@pytest.mark.parametrize("code", [False, True])
+def test_guards_of_further_parts_are_asked_after_the_servers_own(tmp_path: Path, code: bool) -> None:
+    asked: list[str] = []
+
+    class Refuser:
+        async def check(self, spec: ToolSpec | None, call: ToolCall, context: CallContext) -> ToolResult | None:
+            asked.append(call.tool)
+            return ToolResult(error_kind=ErrorKind.REFUSED, message="not today")
+
+    config = services_in(tmp_path, *(["VCPToolCode=true"] if code else [])).config
+    services = Services(config, "key", guards=(Refuser(),))
+    call = ToolCall("c", "SciCalculator", {"expression": "1"})
+    result = asyncio.run(services.router.call(call, CallContext("t", Door.STREAM)))
+    assert result.error_kind is ErrorKind.REFUSED
+    assert asked == ([] if code else ["SciCalculator"])
+    assert (result.message == "not today") is not code

@@ -7,12 +7,12 @@ from typing import Any
 
 from app.chat.calls import RoundCalls
 from app.chat.failures import error_answer, failure_headers, failure_text
-from app.chat.payload import whole
 from app.chat.render import DEFAULT_FINISH, Ending
 from app.chat.round import RoundAnswer, choices_of, first_message, passed_headers, read_plain
 from app.errors import VcpError
 from app.protocol import markers
 from app.protocol.chat import text_of
+from app.protocol.half_characters import whole
 from app.upstream.reply import Reply
 
 

@@ -6,9 +6,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from app.chat.payload import PieceJoiner, dumps, loads
+from app.chat.payload import dumps, loads
 from app.errors import UpstreamBrokenError, both
 from app.protocol.chat import DONE_DATA, sse, text_of
+from app.protocol.half_characters import PieceJoiner
 from app.protocol.sse import SseEvent
 
 log = logging.getLogger(__name__)

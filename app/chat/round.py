@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.chat.calls import RoundCalls
-from app.chat.payload import dumps, loads, whole
+from app.chat.payload import dumps, loads
 from app.chat.reading import MAX_REPLY_CHARS, RoundReader
 from app.errors import UpstreamBrokenError, UpstreamError, UpstreamStatusError, both
 from app.protocol.chat import DONE_DATA, CompletionJoiner, completion_to_chunks, sse, text_of
+from app.protocol.half_characters import whole
 from app.protocol.sse import SseEvent, SseReader
 from app.upstream.reply import Reply
 

@@ -16,19 +16,15 @@ from pathlib import Path
 
 from app.config.problem import Problem
 from app.errors import ConfigError, both
+from app.protocol.blanks import BLANKS, trimmed
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 """A larger file is refused: it is no configuration."""
 
 _QUOTES = "\"'`"
 
-# What JavaScript calls white space, because the grammar does: it has the ideographic space that Chinese input methods
-# type and the byte-order mark, and lacks the separators U+001C..U+001F that Python counts in.
-_INLINE = "\t\v\f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-_TRIMMED = (
-    "\n\t\v\f \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f"
-    "\u3000\ufeff"
-)
+# The grammar knows JavaScript's white space: it has the ideographic space that Chinese input methods type.
+_INLINE = BLANKS.replace("\n", "").replace("\r", "")  # every CR is an LF by the time this is searched for
 
 # Possessive quantifiers keep every one of these linear.
 _SPACE = re.compile(rf"[\n{_INLINE}]*+")
@@ -149,7 +145,7 @@ def _is_bare(value: str) -> bool:
     return (
         bool(value)
         and value[0] not in _QUOTES
-        and value == value.strip(_TRIMMED)
+        and value == trimmed(value)
         and not any(mark in value for mark in "#\n\r")
     )
 
@@ -174,7 +170,7 @@ def _value(text: str, position: int) -> tuple[str, int]:
         if closing is not None:
             return _unescape(mark, text[opening + 1 : closing]), closing + 1
     end = _end(_UNQUOTED, text, position)
-    raw = text[position:end].strip(_TRIMMED)
+    raw = trimmed(text[position:end])
     mark = raw[:1]
     if len(raw) > 1 and mark in _QUOTES and raw.endswith(mark):
         return _unescape(mark, raw[1:-1]), end

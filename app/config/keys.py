@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from pathlib import Path
 from app.config.durable import create_atomic, write_atomic
 from app.config.snapshot import Config
 from app.errors import ConfigError
+from app.protocol.loopback import is_loopback
 
 PLACEHOLDERS = frozenset({"please-change-me", "please-change-me-too"})
 """The keys that ``config.env.example`` shows; everybody knows them."""
@@ -52,19 +52,6 @@ def server_key(config: Config) -> ServerKey:
             "未设置 Key，且无法保存自动生成的密钥，请在 config.env 中设置 Key。"
         ) from error
     return ServerKey(value, generated=True, path=path)
-
-
-def is_loopback(host: str) -> bool:
-    """True when a server bound to ``host`` can be reached from this machine only."""
-    name = host.strip().removeprefix("[").removesuffix("]").lower()
-    if name.rstrip(".") == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback
 
 
 def check_bind(config: Config) -> None:

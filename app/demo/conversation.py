@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from app.demo.blocks import TOOL_END, VALUE_END, VALUE_START
 from app.extend import Json, Message
+from app.protocol.json_text import compact_json
 
 RESULT_PREFIX = '来自工具 "'
 UNKNOWN_PREFIX = '错误：未找到名为 "'
@@ -186,6 +187,6 @@ def _value_text(value: Json) -> str:
 
 def _compact(value: Json) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return compact_json(value)
     except RecursionError:
         return "[…]"  # nested too deeply to be shown

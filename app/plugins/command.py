@@ -39,7 +39,6 @@ class Launch:
     """What to execute. ``path_first`` goes in front of the child's PATH (a plugin's own environment, shell only)."""
 
     argv: tuple[str, ...]
-    shell: bool = False
     path_first: str | None = None
 
 
@@ -112,8 +111,8 @@ def _shell(line: str, folder: Path, manifest: Manifest, server_python: str) -> L
     if manifest.interpreter == SERVER_INTERPRETER:
         first = str(Path(server_python).parent)
     if os.name == "nt":
-        return Launch((os.environ.get("COMSPEC", "cmd.exe"), "/d", "/s", "/c", line), shell=True, path_first=first)
-    return Launch(("/bin/sh", "-c", line), shell=True, path_first=first)
+        return Launch((os.environ.get("COMSPEC", "cmd.exe"), "/d", "/s", "/c", line), path_first=first)
+    return Launch(("/bin/sh", "-c", line), path_first=first)
 
 
 def _own_python(folder: Path) -> Path | None:

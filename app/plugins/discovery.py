@@ -21,6 +21,9 @@ from pathlib import Path
 from app.errors import ManifestError
 from app.plugins.manifest import BLOCKED_NAME, MANIFEST_BYTES_LIMIT, MANIFEST_NAME, Manifest, read_manifest
 
+IMAGE_SERVER = "ImageServer"
+"""The plugin that serves pictures."""
+
 ParseEnv = Callable[[str], Mapping[str, str]]
 """Reads the text of a ``config.env`` (spec 2.1)."""
 
@@ -51,6 +54,12 @@ class PluginSet:
     plugins: tuple[Plugin, ...] = ()
     problems: tuple[str, ...] = ()
     blocked: tuple[str, ...] = ()
+
+    @property
+    def image_key(self) -> str:
+        """The ``Image_Key`` in the picture server's own ``config.env``, which beats the server's; empty without one."""
+        server = next((plugin for plugin in self.plugins if plugin.name == IMAGE_SERVER), None)
+        return server.own.get("Image_Key", "") if server is not None else ""
 
 
 def discover(roots: Sequence[Path], parse_env: ParseEnv, before: PluginSet | None = None) -> PluginSet:

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import NoReturn
 
 from app.errors import ManifestError
-from app.extend import Json, ToolPush
+from app.extend import Json, ToolCommand, ToolPush
+from app.protocol.json_text import compact_json, strict_json
 
 MANIFEST_NAME = "plugin-manifest.json"
 BLOCKED_NAME = "plugin-manifest.json.block"
@@ -36,23 +36,6 @@ class Setting:
     object_form: bool = False
     default: str | None = None
     description: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One entry of ``capabilities.invocationCommands``.
-
-    ``parameters`` is a JSON Schema and ``typed`` asks for JSON values on stdin (D5); ``tool_name`` is the command's own
-    name at every door (D69).
-    """
-
-    id: str
-    command: str
-    description: str
-    example: str = ""
-    parameters: Mapping[str, Json] | None = None
-    typed: bool = False
-    tool_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +71,7 @@ class Manifest:
     requires_admin: bool
     has_routes: bool
     settings: Mapping[str, Setting]
-    commands: tuple[Command, ...]
+    commands: tuple[ToolCommand, ...]
     placeholders: tuple[Placeholder, ...]
     push: ToolPush | None
     eager: bool
@@ -136,7 +119,7 @@ def _load(path: Path) -> Mapping[str, Json]:
         line = data.count(b"\n", 0, error.start) + 1
         raise ManifestError(f"{path}: line {line}: not UTF-8 (byte {data[error.start]:#04x})") from error
     try:
-        raw = json.loads(text, parse_constant=_refuse_constant)
+        raw = strict_json(text)
     except json.JSONDecodeError as error:
         raise ManifestError(f"{path}: line {error.lineno}, column {error.colno}: {error.msg}") from error
     except RecursionError as error:
@@ -146,10 +129,6 @@ def _load(path: Path) -> Mapping[str, Json]:
     if not isinstance(raw, dict):
         raise ManifestError(f"{path}: must hold a JSON object, not {_kind(raw)}")
     return MappingProxyType(raw)
-
-
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")
 
 
 def _kind(value: Json) -> str:
@@ -298,7 +277,7 @@ class _Reader:
                 self._complain(f"configSchema.{key}", f"must be a type word or an object, is {_kind(value)}; ignored")
         return MappingProxyType(settings)
 
-    def _commands(self, capabilities: Mapping[str, Json]) -> tuple[Command, ...]:
+    def _commands(self, capabilities: Mapping[str, Json]) -> tuple[ToolCommand, ...]:
         commands = []
         field = "capabilities.invocationCommands"
         for index, entry in enumerate(self._list(capabilities, "invocationCommands", field)):
@@ -309,7 +288,7 @@ class _Reader:
             command = self._text(entry, "command", f"{place}.command")
             parameters = self._object(entry, "parameters", f"{place}.parameters") if entry.get("parameters") else None
             commands.append(
-                Command(
+                ToolCommand(
                     id=self._text(entry, "commandIdentifier", f"{place}.commandIdentifier") or command,
                     command=command,
                     description=self._text(entry, "description", f"{place}.description"),
@@ -369,4 +348,4 @@ def _default_text(value: Json) -> str | None:
         return None
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return compact_json(value)

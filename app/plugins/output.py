@@ -13,10 +13,10 @@ import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn
 
 from app.extend import ErrorKind, Json, ToolResult
 from app.plugins.objects import last_object
+from app.protocol.json_text import compact_json, strict_json
 from app.protocol.markers import unspecified_plugin_error
 
 QUOTED_STDOUT_CHARS = 200
@@ -126,20 +126,16 @@ def _result_object(fields: Mapping[str, Json]) -> Json:
         return {} if message is None else {"message": message}
     if isinstance(result, str):
         try:
-            result = _clean(json.loads(result, parse_constant=_refuse_constant), DEPTH_LIMIT)
+            result = _clean(strict_json(result), DEPTH_LIMIT)
         except (ValueError, RecursionError):
             return {"original_plugin_output": result}
     return result if isinstance(result, dict | list) else {"original_plugin_output": result}
 
 
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")
-
-
 def _text(value: Json) -> str:
     if value is None or isinstance(value, str):
         return value or ""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return compact_json(value)
 
 
 def content_parts(structured: Json) -> tuple[Mapping[str, Json], ...] | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from app.errors import VcpError, both
-from app.extend import LOCAL, CallContext, ErrorKind, Json, ToolCall, ToolCommand, ToolResult, ToolSpec
+from app.extend import LOCAL, CallContext, ErrorKind, ToolCall, ToolResult, ToolSpec
 from app.plugins.command import SERVER_INTERPRETER, CommandError, plan_launch
 from app.plugins.discovery import Plugin, PluginSet
 from app.plugins.environment import ServerFacts, child_environment
@@ -19,8 +19,7 @@ from app.plugins.output import Answer, bad_output, failure, read_answer, result_
 from app.plugins.places import QueueError, StoppingError
 from app.plugins.processes import Ending, Job, Processes, Ran
 from app.protocol.arguments import to_text
-
-IMAGE_SERVER = "ImageServer"
+from app.protocol.json_text import compact_json
 
 _PROGRAM = Path(__file__).resolve().parents[2]
 
@@ -54,11 +53,13 @@ class StdioPlugins:
         self._told: list[Callable[[], None]] = []
         self._plugins: Mapping[str, Plugin] = {}
         self._tools: Mapping[str, ToolSpec] = {}
+        self._image_key = ""
         self.replace(plugins)
 
     def replace(self, plugins: PluginSet) -> None:
         """Offer these plugins from now on; calls that run go on with what they began with."""
         self._plugins = {plugin.name: plugin for plugin in plugins.plugins}
+        self._image_key = plugins.image_key
         self._tools = MappingProxyType({plugin.name: tool_spec(plugin) for plugin in plugins.plugins})
         for told in self._told:
             told()
@@ -147,12 +148,10 @@ class StdioPlugins:
         )
 
     def _facts(self, environ: Mapping[str, str]) -> ServerFacts:
-        server = self._plugins.get(IMAGE_SERVER)
-        own_key = server.own.get("Image_Key") if server is not None else None
         return ServerFacts(
             project_base=self._project_base,
             port=str(self._port) if self._port is not None else environ.get("PORT"),
-            image_key=own_key or environ.get("Image_Key"),
+            image_key=self._image_key or environ.get("Image_Key"),
         )
 
 
@@ -167,17 +166,7 @@ def tool_spec(plugin: Plugin) -> ToolSpec:
         name=manifest.name,
         origin=LOCAL,
         display=manifest.display,
-        commands=tuple(
-            ToolCommand(
-                id=command.id,
-                command=command.command,
-                description=command.description,
-                example=command.example,
-                parameters=command.parameters,
-                typed=command.typed,
-            )
-            for command in manifest.commands
-        ),
+        commands=manifest.commands,
         timeout=manifest.timeout,
         idempotent=manifest.idempotent,
         eager=manifest.eager,
@@ -206,7 +195,7 @@ def stdin_bytes(spec: ToolSpec, call: ToolCall) -> bytes:
     if not arguments:
         return b""
     try:
-        return _compact(arguments).encode()
+        return compact_json(arguments, strict=True).encode()
     except UnicodeEncodeError:
         # Half surrogates have no UTF-8; JSON can still write them as escapes.
         return json.dumps(arguments, separators=(",", ":"), allow_nan=False).encode()
@@ -219,10 +208,6 @@ def _is_typed(spec: ToolSpec, call: ToolCall) -> bool:
         if wanted is not None and wanted in (command.id, command.command):
             return command.typed
     return bool(spec.commands) and all(command.typed for command in spec.commands)
-
-
-def _compact(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _not_callable(plugin: Plugin) -> str:

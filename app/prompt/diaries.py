@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import stat
@@ -13,6 +12,7 @@ from pathlib import Path
 from app.extend import Found, PromptContext, Trust
 from app.prompt.files import contained, read_tail
 from app.prompt.scope import SYSTEM
+from app.protocol.json_text import compact_json
 from app.protocol.prompt_texts import (
     DIARY_SEPARATOR,
     DIARY_SUFFIX,
@@ -153,4 +153,4 @@ class AllDiariesSource:
             if text is not None:
                 texts[name] = text
                 left -= len(text)
-        return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
+        return compact_json(texts)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
+
+from app.protocol.json_text import compact_json, strict_json
 
 V = TypeVar("V")
 
@@ -56,7 +57,7 @@ def to_text(value: Any) -> str | None:
     """
     if value is None or isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return compact_json(value, strict=True)
 
 
 def from_text(text: str, schema: Mapping[str, Any] | bool, root: Mapping[str, Any] | None = None) -> Any:
@@ -161,10 +162,6 @@ def _typed(text: str, name: object) -> Any:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return strict_json(text)
     except (ValueError, RecursionError) as error:  # RecursionError: brackets nested too deep to be a sane argument
         raise _UnfitError from error
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise _UnfitError(name)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.protocol.blanks import BLANKS
+
 START_MARKER = "<<<DailyNoteStart>>>"
 END_MARKER = "<<<DailyNoteEnd>>>"
 
@@ -22,12 +24,7 @@ MAX_NAME_BYTES = 255
 _MAX_DATE_BYTES = 200
 """Room for the date in a file name; the rest belongs to time, number and extension."""
 
-# What JavaScript calls white space: existing prompts and files were trimmed by it, Python's own set differs slightly.
-_BLANKS = (
-    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000\ufeff"
-)
-_BLANK = "[" + _BLANKS + "]"
+_BLANK = "[" + BLANKS + "]"
 
 _FORBIDDEN = re.compile(r'[\\/:*?"<>|\x00-\x1f\x7f-\x9f\ud800-\udfff]')
 _CONTROL_BUT_BLANK = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -101,7 +98,7 @@ def _read_block(text: str) -> DiaryBlock | None:
     if maid is None or date is None or content is None:
         return None
     block = DiaryBlock(
-        maid=maid[1].strip(_BLANKS), date=date[1].strip(_BLANKS), content=text[content.end() :].strip(_BLANKS)
+        maid=maid[1].strip(BLANKS), date=date[1].strip(BLANKS), content=text[content.end() :].strip(BLANKS)
     )
     return block if block.maid and block.date and block.content else None
 
@@ -111,11 +108,11 @@ def split_author(maid: str) -> tuple[str, str]:
 
     ``[F]S`` gives F and S, both trimmed; S may be empty. Anything else is folder and signature at once.
     """
-    maid = maid.strip(_BLANKS)
+    maid = maid.strip(BLANKS)
     if maid.startswith("["):
         folder, bracket, signature = maid[1:].partition("]")
         if bracket:
-            return folder.strip(_BLANKS), signature.strip(_BLANKS)
+            return folder.strip(BLANKS), signature.strip(BLANKS)
     return maid, maid
 
 
@@ -126,16 +123,16 @@ def safe_folder(name: str) -> str:
     ``Untitled``. Names that Windows keeps for devices get a ``_``, and the result has at most 255 bytes of UTF-8.
     """
     # Blanks and dots go together: one after the other would leave ".." of ". .. .".
-    name = _FORBIDDEN.sub("", name).strip(_BLANKS + ".")
+    name = _FORBIDDEN.sub("", name).strip(BLANKS + ".")
     stem, dot, rest = name.partition(".")
-    if _RESERVED.fullmatch(stem.rstrip(_BLANKS)):
-        name = stem.rstrip(_BLANKS) + "_" + dot + rest
-    return _cut(name, MAX_NAME_BYTES).strip(_BLANKS + ".") or UNTITLED
+    if _RESERVED.fullmatch(stem.rstrip(BLANKS)):
+        name = stem.rstrip(BLANKS) + "_" + dot + rest
+    return _cut(name, MAX_NAME_BYTES).strip(BLANKS + ".") or UNTITLED
 
 
 def normalise_date(date: str) -> str:
     r"""The date as file name and first line carry it: ``.``, ``\``, ``/``, blanks and ``-`` become single ``-``."""
-    return _DATE_SEPARATORS.sub("-", _CONTROL_BUT_BLANK.sub("", date).strip(_BLANKS))
+    return _DATE_SEPARATORS.sub("-", _CONTROL_BUT_BLANK.sub("", date).strip(BLANKS))
 
 
 def file_name(date: str, moment: datetime, extension: str = "txt", attempt: int = 1) -> str:
@@ -151,7 +148,7 @@ def file_name(date: str, moment: datetime, extension: str = "txt", attempt: int 
 
 def heading(date: str, signature: str) -> str:
     """The first line of a diary file: ``[<date>] - <author>`` (memory.md 1.2). The author may be empty."""
-    author = _BLANK_RUN.sub(" ", _CONTROL_BUT_BLANK.sub("", signature)).strip(_BLANKS)
+    author = _BLANK_RUN.sub(" ", _CONTROL_BUT_BLANK.sub("", signature)).strip(BLANKS)
     return f"[{normalise_date(date)}] - {author}"
 
 
@@ -161,11 +158,11 @@ def split_tag_line(content: str) -> tuple[str, str | None]:
     The last line that is not blank counts if it begins with ``Tag:`` or ``Tag：`` (any case) and names something
     behind it. Without a tag line the content comes back as it is.
     """
-    end = content.rstrip(_BLANKS)
+    end = content.rstrip(BLANKS)
     cut = end.rfind("\n") + 1
-    line = end[cut:].strip(_BLANKS)
+    line = end[cut:].strip(BLANKS)
     prefix = _TAG_PREFIX.match(line)
-    if prefix is None or not line[prefix.end() :].strip(_BLANKS + "：，、,"):
+    if prefix is None or not line[prefix.end() :].strip(BLANKS + "：，、,"):
         return content, None
     return content[:cut].removesuffix("\n").removesuffix("\r"), normalise_tags(line)
 
@@ -176,12 +173,12 @@ def normalise_tags(line: str) -> str:
     Full-width commas and ``、`` separate like commas, full-width colons inside are deleted, ``;`` is no separator,
     empty members are kept.
     """
-    line = _BLANK_RUN.sub(" ", line).strip(_BLANKS)
+    line = _BLANK_RUN.sub(" ", line).strip(BLANKS)
     prefix = _TAG_PREFIX.match(line)
     if prefix is not None:
         line = line[prefix.end() :]
     line = line.replace("：", "").replace("，", ",").replace("、", ",")
-    members = [_BLANK_RUN.sub(" ", member).strip(_BLANKS) for member in line.split(",")]
+    members = [_BLANK_RUN.sub(" ", member).strip(BLANKS) for member in line.split(",")]
     tags = members[0] + "".join(f", {member}" if member else "," for member in members[1:])
     return f"Tag: {tags}"
 
@@ -200,8 +197,8 @@ def diary_text(date: str, signature: str, body: str, tag_line: str | None) -> st
 
 def _without_empty_tag_line(body: str) -> str:
     """A last line that says only ``Tag:`` is a place kept for the tags that now come."""
-    cut = body.rstrip(_BLANKS).rfind("\n") + 1
-    return body[:cut].removesuffix("\n") if _TAG_PREFIX.fullmatch(body[cut:].strip(_BLANKS)) else body
+    cut = body.rstrip(BLANKS).rfind("\n") + 1
+    return body[:cut].removesuffix("\n") if _TAG_PREFIX.fullmatch(body[cut:].strip(BLANKS)) else body
 
 
 def _cut(text: str, limit: int) -> str:

@@ -24,7 +24,8 @@ from io import StringIO
 
 from app.errors import BadRequestError, both
 from app.protocol import markers
-from app.protocol.tool_fields import ToolBlock, block_of, format_call, key_before_value, trimmed, unescaped
+from app.protocol.blanks import trimmed
+from app.protocol.tool_fields import ToolBlock, block_of, format_call, key_before_value, unescaped
 
 __all__ = [
     "MAX_BLOCK_CHARS",

@@ -8,12 +8,7 @@ from dataclasses import dataclass
 
 from app.protocol import markers
 from app.protocol.arguments import fold
-
-JS_WHITESPACE = (
-    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000\ufeff"
-)
-"""What ``\\s`` and ``trim`` mean in JavaScript: not Python's set (no U+001C to U+001F, no U+0085, but U+FEFF)."""
+from app.protocol.blanks import BLANKS, trimmed
 
 KEY_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 
@@ -60,21 +55,16 @@ class ToolBlock:
     skipped_why: str = ""
 
 
-def trimmed(text: str) -> str:
-    """The text without white space at its ends, as JavaScript's ``trim`` does it."""
-    return text.strip(JS_WHITESPACE)
-
-
 def key_before_value(text: str) -> str:
     """The key that ends ``text``, which stands directly before a value's opening mark; empty when there is none.
 
     A key is the longest run of ASCII letters, digits, ``_`` and ``-``, then a colon, white space around it; leading
     hyphens are list bullets (D4, D22).
     """
-    bare = text.rstrip(JS_WHITESPACE)
+    bare = text.rstrip(BLANKS)
     if not bare.endswith(":"):
         return ""
-    bare = bare[:-1].rstrip(JS_WHITESPACE)
+    bare = bare[:-1].rstrip(BLANKS)
     return bare[len(bare.rstrip(KEY_CHARACTERS)) :].lstrip("-")
 
 

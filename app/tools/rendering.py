@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Literal
 
 from app.extend import CallOutcome, ErrorKind, Json, ToolCall, ToolResult
 from app.protocol import markers
+from app.protocol.json_text import compact_json, pretty_json
 
 Profile = Literal["baseline", "head"]
 """Which generation of payload formats is written (decision D16)."""
@@ -54,16 +54,6 @@ def _stamped(value: dict[str, Json], call: ToolCall, timestamp: str) -> dict[str
         value[markers.RESULT_MAID_NAME] = call.maid
     value[markers.RESULT_TIMESTAMP] = timestamp
     return value
-
-
-def compact_json(value: Json) -> str:
-    """JSON as JavaScript's ``JSON.stringify`` writes it: no spaces, characters kept."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def pretty_json(value: Json) -> str:
-    """JSON indented by two spaces, characters kept."""
-    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def model_parts(outcome: CallOutcome, timestamp: str, style: ResultFormat) -> list[Part]:

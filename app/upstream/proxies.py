@@ -8,6 +8,7 @@ from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 
 from app.errors import ConfigError, UpstreamConnectError, both
+from app.protocol.loopback import is_loopback
 
 
 def proxy_url(value: str, setting: str) -> str | None:
@@ -77,7 +78,11 @@ class EnvironmentProxies:
             return None
         host = (parts.hostname or "").rstrip(".")
         port = parts.port or (443 if parts.scheme.lower() == "https" else 80)
-        if _is_loopback(host) or any(_covers(entry, host, port) for entry in self.exceptions):
+        if (
+            is_loopback(host)
+            or host.endswith(".localhost")
+            or any(_covers(entry, host, port) for entry in self.exceptions)
+        ):
             return None
         name, value = variable
         try:
@@ -89,15 +94,6 @@ class EnvironmentProxies:
                     f"set UpstreamProxy, or list {host} in NO_PROXY",
                 )
             ) from error
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _covers(entry: str, host: str, port: int) -> bool:

@@ -56,9 +56,3 @@ def client_address(scope: Scope, trusted: Sequence[Network]) -> str:
 
 def _is_trusted(address: Address, trusted: Sequence[Network]) -> bool:
     return any(address.version == network.version and address in network for network in trusted)
-
-
-def is_loopback(address: str) -> bool:
-    """True for 127.0.0.0/8 and ::1."""
-    parsed = parse_address(address)
-    return parsed is not None and parsed.is_loopback

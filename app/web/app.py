@@ -11,10 +11,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__
-from app.extend import Access
 from app.services import Services
 from app.web.blocking import AddressBlocks
 from app.web.chat import ChatRoute
+from app.web.declared import declared_routes
 from app.web.errors import OPENAI_PATHS, guarded, install_error_handlers
 from app.web.gate import Gate
 from app.web.health import health_routes
@@ -27,11 +27,14 @@ from app.web.paths import PathTable
 CHAT_PATHS = {"/v1/chat/completions": False, "/v1/chatvcp/completions": True}
 """Path of each chat route, and whether it shows tool results whatever the setting says."""
 
-OPEN_PATHS = {"/healthz": Access.OPEN, "/readyz": Access.OPEN}
+OPEN_PATHS = ("/healthz", "/readyz")
 
 
 def create_app(services: Services) -> ASGIApp:
-    """The ASGI application; it starts and stops the services with its lifespan."""
+    """The ASGI application; it starts and stops the services with its lifespan.
+
+    Raises ConfigError when a part brings a route that cannot be served as it is declared.
+    """
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -54,13 +57,15 @@ def create_app(services: Services) -> ASGIApp:
     )
     for group in groups:
         app.include_router(group)
-    routes = [route for holder in (app, *groups) for route in holder.routes if isinstance(route, Route)]
-    describe_routes(app, CHAT_PATHS, OPEN_PATHS)
+    own = [route for holder in (app, *groups) for route in holder.routes if isinstance(route, Route)]
+    added, open_paths = declared_routes(services.routes, own, OPEN_PATHS)
+    app.router.routes.extend(added)
+    describe_routes(app, CHAT_PATHS, open_paths)
     return Gate(
         _ChatFirst({path: guarded(route) for path, route in chat.items()}, app),
         key=lambda: services.key,
-        access=OPEN_PATHS,
-        paths=PathTable({route.path for route in routes} | OPENAI_PATHS),
+        open_paths=open_paths,
+        paths=PathTable(dict.fromkeys((*(route.path for route in (*own, *added)), *sorted(OPENAI_PATHS)))),
         trusted_proxies=settings.trusted_proxies,
         blocks=blocks,
         cors_origins=settings.cors_origins,

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.config.durable import write_atomic
-from app.web.addresses import is_loopback, parse_address
+from app.protocol.loopback import is_loopback
+from app.web.addresses import parse_address
 
 log = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ from app.chat.payload import dumps
 from app.errors import BadRequestError, BodyTimeoutError, NotFoundError, VcpError, both
 from app.protocol.chat import error_object
 from app.protocol.markers import FATAL_ERROR
+from app.web.headers import raw_header
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +31,7 @@ class JsonResponse(Response):
     def __init__(self, content: Any, status_code: int = 200, headers: dict[str, str] | None = None) -> None:
         super().__init__(dumps(content), status_code)
         for name, value in (headers or {}).items():
-            # Values that came from an upstream may hold more than the latin-1 that Starlette writes.
-            self.raw_headers.append((name.lower().encode(), value.encode("utf-8", "surrogateescape")))
+            self.raw_headers.append(raw_header(name, value))
 
 
 def error_response(path: str, error: VcpError) -> JsonResponse:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from starlette.types import Send
 
 from app.protocol.markers import KEEPALIVE_COMMENT
+from app.web.headers import raw_header
 
 HEARTBEAT = KEEPALIVE_COMMENT.encode() + b"\n\n"
 
@@ -69,10 +70,7 @@ class EventStream:
                     (b"connection", b"keep-alive"),
                     (b"x-accel-buffering", b"no"),
                 ]
-                passed = [
-                    (name.lower().encode(), value.encode("utf-8", "surrogateescape"))
-                    for name, value in self._headers().items()
-                ]
+                passed = [raw_header(name, value) for name, value in self._headers().items()]
                 await self._send({"type": "http.response.start", "status": 200, "headers": fixed + passed})
                 self.started = True  # not before: a write that is cancelled while it waits has sent nothing
             await self._send({"type": "http.response.body", "body": data, "more_body": not last})

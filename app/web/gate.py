@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hmac
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import ForbiddenError, UnauthorizedError, VcpError
-from app.extend import Access
 from app.web.addresses import Network, client_address
 from app.web.blocking import AddressBlocks
 from app.web.errors import send_error
@@ -31,7 +30,7 @@ _FORBIDDEN = "Forbidden: Your IP address has been blocked due to suspicious acti
 class Gate:
     """ASGI middleware around the whole app (spec 1.1, 1.2; B1, B2, B6, B12).
 
-    ``access`` names the open paths; every other path needs the key, whether a route has it or not. Nothing of a body
+    Every path that is not one of ``open_paths`` needs the key, whether a route has it or not. Nothing of a body
     is read before the key was seen to be right.
     """
 
@@ -40,7 +39,7 @@ class Gate:
         app: ASGIApp,
         *,
         key: Callable[[], str],
-        access: Mapping[str, Access],
+        open_paths: frozenset[str],
         paths: PathTable,
         trusted_proxies: Sequence[Network],
         blocks: AddressBlocks,
@@ -48,7 +47,7 @@ class Gate:
     ) -> None:
         self._app = app
         self._key = key
-        self._access = access
+        self._open_paths = open_paths
         self._paths = paths
         self._trusted = trusted_proxies
         self._blocks = blocks
@@ -82,7 +81,7 @@ class Gate:
     def _refusal(self, path: str, headers: Headers, address: str) -> VcpError | None:
         if self._blocks.blocked(address):
             return ForbiddenError(_FORBIDDEN)
-        if self._access.get(path) is Access.OPEN or self._authorized(headers):
+        if path in self._open_paths or self._authorized(headers):
             return None
         if headers.get("authorization"):
             self._blocks.wrong_key(address)

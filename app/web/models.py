@@ -9,6 +9,7 @@ from app.errors import UpstreamError, VcpError
 from app.protocol import markers
 from app.services import Services
 from app.upstream.urls import redirected
+from app.web.headers import raw_header
 
 MAX_LIST_BYTES = 32 * 1024 * 1024
 
@@ -46,8 +47,7 @@ def models_routes(services: Services) -> APIRouter:
         response = Response(body, reply.status)
         for name, value in reply.end_to_end_headers():
             if name.lower() not in _NOT_COPIED:
-                # Not ``headers.append``, which knows latin-1 only: the bytes go on as they came.
-                response.raw_headers.append((name.lower().encode(), value.encode("utf-8", "surrogateescape")))
+                response.raw_headers.append(raw_header(name, value))
         return response
 
     return router

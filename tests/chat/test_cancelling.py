@@ -30,7 +30,7 @@ from app.extend import (
     TurnFinished,
     TurnStarted,
 )
-from tests.chat.sources import GatedTools
+from tests.chat.gated_tools import GatedTools
 from tests.server import HEADERS, Running, call_text, chat_body, read_stream, run, running, write_plugin
 
 MODES = pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])

@@ -23,7 +23,7 @@ from app.extend import (
     TurnFinished,
     TurnStarted,
 )
-from tests.chat.sources import GatedTools
+from tests.chat.gated_tools import GatedTools
 from tests.server import ECHO, Running, call_text, run, running, write_plugin
 
 MODES = pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])

@@ -1,12 +1,8 @@
-"""JSON of bodies and chunks, and text that was cut within a character."""
+"""JSON of bodies and chunks."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from app.chat.payload import PieceJoiner, dumps, loads, loads_request, whole
-
-ANY_TEXT = st.text(st.characters(blacklist_categories=("Cs",)) | st.sampled_from("😀🏳\ufeff\u2028\x85<「"))
+from app.chat.payload import dumps, loads, loads_request
 
 
 @pytest.mark.parametrize(
@@ -45,39 +41,3 @@ def test_half_characters_and_large_numbers_can_be_written() -> None:
 )
 def test_what_a_client_sent_is_written_again_as_it_was(body: bytes) -> None:
     assert dumps(loads_request(body)) == body
-
-
-def halves(text: str) -> list[str]:
-    """The text in UTF-16 units, as JSON escapes can write it."""
-    units = text.encode("utf-16-le")
-    return [units[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(units), 2)]
-
-
-@settings(deadline=None)
-@given(ANY_TEXT, st.lists(st.integers(1, 4), min_size=1))
-def test_text_cut_anywhere_even_within_characters_is_whole_again(text: str, sizes: list[int]) -> None:
-    units, pieces, at = halves(text), [], 0
-    while at < len(units):
-        size = sizes[len(pieces) % len(sizes)]
-        pieces.append("".join(units[at : at + size]))
-        at += size
-    joiner = PieceJoiner()
-    given_out = [joiner.feed(piece) for piece in pieces]
-    assert "".join(given_out) + joiner.finish() == text
-    assert all(piece.isascii() or piece.encode() for piece in given_out)
-    assert whole("".join(pieces)) == text
-
-
-@pytest.mark.parametrize(
-    ("pieces", "text"),
-    [
-        (["a\ud83d", "b"], "a\ufffdb"),
-        (["\ude00", "b"], "\ufffdb"),
-        (["\ud83d"], "\ufffd"),
-        (["\ud83d", "", "\ude00"], "😀"),
-        (["\ud83d", "\ud83d", "\ude00"], "\ufffd😀"),
-    ],
-)
-def test_a_half_that_stays_alone_is_one_replacement_mark(pieces: list[str], text: str) -> None:
-    joiner = PieceJoiner()
-    assert "".join(map(joiner.feed, pieces)) + joiner.finish() == text

@@ -51,7 +51,7 @@ def client_text(data: bytes) -> str:
     return "".join(contents).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     REPLIES,
     st.sampled_from(list(Escape)),
@@ -84,7 +84,6 @@ def test_the_clients_text_is_the_models_text_and_the_same_calls_are_found_howeve
     assert reader.finish_reasons == {0: "stop"}
 
 
-@settings(deadline=None)
 @given(st.text(st.sampled_from("a汉😀🏳"), max_size=12))
 def test_halves_of_characters_in_chunks_of_their_own_reach_client_and_scanner(text: str) -> None:
     units = text.encode("utf-16-be")

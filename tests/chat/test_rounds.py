@@ -14,7 +14,7 @@ from app.demo.scripted import ScriptedUpstream
 from app.errors import BadRequestError
 from app.extend import CallContext, RoundFinished, ToolCall, ToolResult, ToolSpec
 from app.web.chat import parse_chat_body, request_id
-from tests.chat.sources import GatedTools
+from tests.chat.gated_tools import GatedTools
 from tests.server import call_text, chat_body, run, running, write_plugin
 
 MODES = pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])

@@ -32,7 +32,7 @@ from app.demo.script import (
 )
 from app.demo.scripted import ScriptedUpstream
 from app.extend import CallFinished, CallStarted, Outcome, TurnFinished
-from tests.chat.sources import GatedTools
+from tests.chat.gated_tools import GatedTools
 from tests.server import ECHO, Running, Streamed, call_text, chat_body, run, running, write_plugin
 
 MODES = pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])

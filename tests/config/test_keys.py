@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config.keys import KEY_FILE, ServerKey, check_bind, is_loopback, server_key
+from app.config.keys import KEY_FILE, ServerKey, check_bind, server_key
 from app.config.snapshot import load
 from app.errors import ConfigError
 
@@ -88,20 +88,6 @@ def test_a_home_that_cannot_keep_a_key_is_told_what_to_do(tmp_path: Path) -> Non
 def test_a_key_is_in_no_representation(tmp_path: Path) -> None:
     key = server_key(load(tmp_path, {}))
     assert key.value not in repr(key)
-
-
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1", "127.8.9.1", "::1", "[::1]", "localhost", "LOCALHOST.", "::ffff:127.0.0.1"]
-)
-def test_addresses_of_this_machine_are_loopback(host: str) -> None:
-    assert is_loopback(host)
-
-
-@pytest.mark.parametrize(
-    "host", ["0.0.0.0", "::", "192.168.1.5", "example.com", "localhost.example.com", "", "::ffff:10.0.0.1"]
-)
-def test_all_other_addresses_are_not(host: str) -> None:
-    assert not is_loopback(host)
 
 
 @pytest.mark.parametrize("name", ["Key", "Image_Key"])

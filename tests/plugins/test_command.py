@@ -151,7 +151,7 @@ def test_code_in_the_command_is_no_script(place: Place) -> None:
     "line", ["cd sub", "A=1 python main.py", "exec node x.js", "python main.py 2>&1", r"echo a\ b"]
 )
 def test_shell_syntax_gets_a_shell(place: Place, line: str) -> None:
-    assert place.plan(line) == Launch(("/bin/sh", "-c", line), shell=True)
+    assert place.plan(line) == Launch(("/bin/sh", "-c", line))
 
 
 def test_a_shell_finds_the_plugins_own_environment_first(place: Place) -> None:

@@ -52,7 +52,7 @@ def fresh_home(folder: str) -> Home:
 
 
 @given(st.lists(st.tuples(ROLES, st.text().filter(lambda text: "{{" not in text and "<<" not in text)), max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_text_without_markers_is_unchanged(messages: list[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = fresh_home(folder)
@@ -71,7 +71,7 @@ def test_text_without_markers_is_unchanged(messages: list[tuple[str, str]]) -> N
     st.booleans(),
     ROLES,
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_any_web_of_agents_and_variables_comes_to_an_end(
     agents: list[str], values: list[str], text: str, in_files: list[bool], any_order: bool, role: str
 ) -> None:
@@ -101,7 +101,7 @@ def test_any_web_of_agents_and_variables_comes_to_an_end(
 
 
 @given(st.text(), TEMPLATES, TEMPLATES, st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_data_arrives_byte_for_byte(odd: str, template: str, value: str, any_order: bool) -> None:
     data = template + odd + template
     with tempfile.TemporaryDirectory() as folder:
@@ -120,7 +120,7 @@ VALUES = st.lists(VALUE_TOKENS, min_size=1, max_size=5).map("".join)
 
 
 @given(st.lists(VALUES, min_size=3, max_size=3), VALUES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_variables_act_as_one_replacement_after_the_other_in_file_order(values: list[str], text: str) -> None:
     variables = tuple(zip(("VarC", "VarA", "VarB"), values, strict=True))
     expected = text

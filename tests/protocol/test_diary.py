@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.protocol.diary import (
@@ -117,13 +117,11 @@ def test_a_long_run_of_start_markers_is_read_in_one_pass() -> None:
     assert find_diary_blocks(text, [(i * 20, i * 20 + 1) for i in range(50_000)]) == []
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="MaidDateContent: \n<>x", max_size=200))
 def test_any_text_can_be_searched(text: str) -> None:
     assert find_diary_blocks(text + block() + text)
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(alphabet="abc \n中", min_size=1).filter(str.strip), max_size=5))
 def test_blocks_come_back_as_they_were_written(contents: list[str]) -> None:
     text = "talk\n".join(block(content=content) for content in contents)
@@ -185,7 +183,6 @@ def test_a_long_folder_name_is_cut_between_characters() -> None:
     assert safe_folder("字" * 300) == "字" * 85
 
 
-@settings(deadline=None)
 @given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("./\\ \u3000:con\x00"))))
 def test_a_folder_is_one_harmless_component_and_stays_the_same(name: str) -> None:
     folder = safe_folder(name)
@@ -219,7 +216,6 @@ def test_a_date_is_normalised(date: str, normal: str) -> None:
     assert normalise_date(date) == normal
 
 
-@settings(deadline=None)
 @given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("./\\- \t"))))
 def test_normalising_a_date_twice_changes_nothing_more(date: str) -> None:
     assert normalise_date(normalise_date(date)) == normalise_date(date)
@@ -237,7 +233,6 @@ def test_a_file_name_has_date_time_and_number(attempt: int, extension: str, name
     assert file_name("2025.11.27", MOMENT, extension, attempt) == name
 
 
-@settings(deadline=None)
 @given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("./\\:* "))), st.integers(1, 10_000))
 def test_a_file_name_is_one_component_within_the_limit(date: str, attempt: int) -> None:
     name = file_name(date, MOMENT, "txt", attempt)
@@ -309,13 +304,11 @@ def test_a_note_may_be_its_tag_line_alone() -> None:
     assert split_tag_line("Tag: a") == ("", "Tag: a")
 
 
-@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from("ab中，、,：; \t\u3000\ufeffTag:")))
 def test_normalising_tags_twice_changes_nothing_more(line: str) -> None:
     assert normalise_tags(normalise_tags(line)) == normalise_tags(line)
 
 
-@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from("ab中，、,： \nTag:")))
 def test_splitting_keeps_the_body_to_the_letter(content: str) -> None:
     body, tag_line = split_tag_line(content)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from app.errors import BadRequestError
 from app.protocol import markers
 from app.protocol.arguments import fold
+from app.protocol.blanks import trimmed
 from app.protocol.tool_blocks import (
     SKIPPED_THINK,
     SKIPPED_UNCLOSED,
@@ -18,7 +19,7 @@ from app.protocol.tool_blocks import (
     parse_request,
     scan,
 )
-from app.protocol.tool_fields import KEY_CHARACTERS, trimmed
+from app.protocol.tool_fields import KEY_CHARACTERS
 from tests.tool_requests import NAME, PITFALLS, E, T
 
 

@@ -185,13 +185,11 @@ def test_every_function_gives_a_value_or_a_clear_error(name: str) -> None:
 whole_numbers = st.integers(-(10**6), 10**6)
 
 
-@settings(deadline=None)
 @given(whole_numbers, whole_numbers)
 def test_whole_numbers_are_exact(a: int, b: int) -> None:
     assert calculate(f"({a})+({b})*({a})-({b})") == str(a + b * a - b)
 
 
-@settings(deadline=None)
 @given(whole_numbers, st.integers(1, 10**6))
 def test_a_quotient_can_be_read_back(a: int, b: int) -> None:
     shown = calculate(f"({a})/{b}").split(" ≈ ")
@@ -200,13 +198,12 @@ def test_a_quotient_can_be_read_back(a: int, b: int) -> None:
         assert Fraction(shown[0]) == Fraction(a, b)
 
 
-@settings(deadline=None)
 @given(st.floats(-1e307, 1e307))
 def test_a_decimal_comes_back_with_fifteen_digits(value: float) -> None:
     assert math.isclose(float(calculate(repr(value))), value, rel_tol=1e-14, abs_tol=5e-324)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(alphabet=st.sampled_from("0123456789.+-*/%^()[],!<>=' eipx√²°，（）_\nab"), max_size=30))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
@@ -216,7 +213,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Subscript | ast.Lambda)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(alphabet=st.sampled_from("0123456789.+-*/%^()[],!<>= ei"), max_size=20))
 def test_arithmetic_gives_one_line_or_a_clear_error(text: str) -> None:
     try:

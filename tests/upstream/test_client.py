@@ -11,7 +11,7 @@ from app import __version__
 from app.errors import UpstreamBrokenError, UpstreamConnectError, UpstreamStatusError, UpstreamTimeoutError
 from app.upstream.limits import ERROR_BODY_BYTES, UpstreamLimits
 from app.upstream.retry import RetryPolicy
-from tests.upstream.scripted import CHUNKED, Naps, Peer, answer, ask, chunk, client_of, serving
+from tests.upstream.wire_server import CHUNKED, Naps, Peer, answer, ask, chunk, client_of, serving
 
 DATA = b'data: {"choices":[]}\n\n'
 STREAM = CHUNKED + chunk(DATA) + b"0\r\n\r\n"

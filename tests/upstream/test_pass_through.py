@@ -9,7 +9,7 @@ import pytest
 
 from app import __version__
 from app.errors import UpstreamConnectError
-from tests.upstream.scripted import Naps, OneTarget, Peer, answer, client_of, serving
+from tests.upstream.wire_server import Naps, OneTarget, Peer, answer, client_of, serving
 
 KEY = "sk-secret-of-the-test"
 

@@ -12,7 +12,7 @@ import pytest
 
 from app.errors import UpstreamBrokenError, UpstreamConnectError, UpstreamStatusError, UpstreamTimeoutError
 from app.upstream.limits import UpstreamLimits
-from tests.upstream.scripted import CHUNKED, Peer, answer, ask, chunk, client_of, serving
+from tests.upstream.wire_server import CHUNKED, Peer, answer, ask, chunk, client_of, serving
 
 TEXT = 'data: {"choices":[{"delta":{"content":"「汉😀」"}}]}\n\n'.encode()
 FOR_EVER = 1e9

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import UpstreamConnectError
@@ -58,7 +58,6 @@ def test_what_follows_an_attempt_without_an_answer(attempt: int, retried: bool, 
     assert RetryPolicy(attempts=3, delay_ms=200).after_fault(attempt, fault) == decision
 
 
-@settings(deadline=None)
 @given(attempts=st.integers(1, 20), status=st.sampled_from(sorted(RETRIED_STATUSES)), delay=st.floats(0, 1e6))
 def test_the_number_of_attempts_is_the_one_that_is_set(attempts: int, status: int, delay: float) -> None:
     policy = RetryPolicy(attempts, delay)
@@ -103,7 +102,6 @@ def test_a_retry_after_header_gives_seconds_from_now(value: str | None, seconds:
     assert parse_retry_after(value, now=100.0) == seconds
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_no_retry_after_header_raises(value: str) -> None:
     seconds = parse_retry_after(value, now=0.0)

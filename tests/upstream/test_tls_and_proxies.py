@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import UpstreamConnectError
-from tests.upstream.scripted import CHUNKED, Naps, Peer, answer, ask, chunk, client_of, serving
+from tests.upstream.wire_server import CHUNKED, Naps, Peer, answer, ask, chunk, client_of, serving
 
 CERTIFICATE = Path(__file__).with_name("localhost.pem")
 DATA = b"data: 1\n\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import ConfigError
@@ -76,7 +76,6 @@ def test_an_address_that_cannot_be_used_names_the_setting_and_the_way_out(writte
     assert "secret" not in caught.value.message
 
 
-@settings(deadline=None)
 @given(
     before=st.sampled_from(["", "/", "/api", "/a/b/", "/v2"]),
     version=st.lists(st.sampled_from(["/v1", "/v1/", "//"]), max_size=4),

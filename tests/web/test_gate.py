@@ -317,7 +317,7 @@ def gate_before(reached: list[str], blocks: AddressBlocks) -> Gate:
     return Gate(
         inner,
         key=lambda: KEY,
-        access={},
+        open_paths=frozenset(),
         paths=PathTable(["/VCPlog"]),
         trusted_proxies=(),
         blocks=blocks,

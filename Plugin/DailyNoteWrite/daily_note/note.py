@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from app.protocol.half_characters import whole
+
 from .failure import NoteError
 
 MAX_CONTENT_BYTES = 8 * 1024 * 1024
@@ -97,13 +99,8 @@ def _text(arguments: Mapping[str, object], name: str, accepted: tuple[str, ...])
         if not isinstance(value, str | int | float) or isinstance(value, bool):
             raise NoteError(f"参数 {key} 必须是文本", f"{key} must be text")
         if str(value).strip():
-            return _whole_characters(str(value))
+            return whole(str(value))  # half a surrogate pair cannot be stored in UTF-8
     return ""
-
-
-def _whole_characters(text: str) -> str:
-    """Half a surrogate pair cannot be stored in UTF-8; it becomes U+FFFD and the rest of the note is kept."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
