@@ -44,7 +44,9 @@ def create_app(services: Services) -> ASGIApp:
     settings = services.config.settings
     app = FastAPI(title="vcp-server", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.router.redirect_slashes = False  # the gate has found the path that was meant
-    blocks = AddressBlocks(services.config.home / "ip_blacklist.json", enabled=settings.ip_blacklist, clock=time.time)
+    blocks = AddressBlocks(
+        services.config.home / "ip_blacklist.json", enabled=settings.ip_blacklist, clock=time.monotonic
+    )
     install_error_handlers(app)
     chat = {path: ChatRoute(services, show_vcp=show_vcp) for path, show_vcp in CHAT_PATHS.items()}
     for path, route in chat.items():
