@@ -410,7 +410,8 @@ class PlaceholderSource(Protocol):
     """Resolves one family of placeholders with data: static values, diaries, emoji lists, recall, background results.
 
     ``pattern`` is searched in pieces that are not data, of messages whose role is in ``roles``, after all operator text
-    has been expanded. ``trust`` is that of the inserted text. Sources with ``after_detectors`` come last (D31).
+    has been expanded; ``developer`` counts as ``system``. ``trust`` is that of the inserted text. Sources with
+    ``after_detectors`` come last (D31). The fields may differ from turn to turn, but not within one.
     """
 
     name: str

@@ -104,7 +104,7 @@ class Services:
         self.key = key
         self.routes = tuple(routes)
         self._lifecycles = tuple(lifecycles)
-        self._started = False
+        self.started = False
         self.events = EventBus()
         self.events.listen(log_event, *LOGGED)
         self._ids = itertools.count(1)
@@ -195,7 +195,11 @@ class Services:
     @property
     def ready(self) -> bool:
         """True while requests are served and every part says that it is well."""
-        return self._started and not any(part.health() for part in self._lifecycles)
+        return self.started and not self.trouble()
+
+    def trouble(self) -> str:
+        """What is wrong with a part, in its own words; empty while all are well."""
+        return next((said for part in self._lifecycles if (said := part.health())), "")
 
     def new_id(self, kind: str) -> str:
         """A name for a turn or a call, unique over restarts."""
@@ -238,11 +242,11 @@ class Services:
             stack.push_async_callback(self.background.stop, grace)
             # The web server has already waited for its requests; what is left now is cancelled at once.
             stack.push_async_callback(self.running.stop_all, 0)
-            self._started = True
+            self.started = True
             try:
                 yield
             finally:
-                self._started = False
+                self.started = False
 
 
 def parse_plugin_env(text: str) -> dict[str, str]:

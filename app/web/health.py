@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+
 from fastapi import APIRouter
 from starlette.responses import PlainTextResponse
 
 from app.services import Services
 
+log = logging.getLogger(__name__)
+
 
 def health_routes(services: Services) -> APIRouter:
     """The routes of this group."""
     router = APIRouter()
+    told = ""
 
     @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz", summary="The process answers", response_class=PlainTextResponse)
@@ -20,6 +25,16 @@ def health_routes(services: Services) -> APIRouter:
     @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz", summary="Requests are served", response_class=PlainTextResponse)
     async def readyz() -> PlainTextResponse:
-        return PlainTextResponse("ready") if services.ready else PlainTextResponse("starting", 503)
+        nonlocal told
+        if services.ready:
+            told = ""
+            return PlainTextResponse("ready")
+        if not services.started:
+            return PlainTextResponse("starting", 503)
+        trouble = services.trouble()
+        if trouble != told:  # the answer is open to everybody: what is wrong is for the log, once
+            log.warning("not ready: %s", trouble)
+            told = trouble
+        return PlainTextResponse("unwell", 503)
 
     return router
