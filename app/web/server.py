@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Callable, Generator
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.errors import ConfigError, both
+from app.web.connection import Connection
 
 BACKLOG = 2048
 GRACE = 3
@@ -21,23 +21,10 @@ GRACE = 3
 KEEP_ALIVE_SECONDS = 75
 """An idle connection is kept longer than the usual 60 s of proxies, so that none sends into a closing one."""
 
-MAX_HEAD_BYTES = 64 * 1024
-"""How much is read of a request line and headers, beyond one block of the network, before the client is refused."""
-
-HEAD_SECONDS = 60.0
-"""How long a client may take to send a request line and headers, from the connection or the end of the last answer."""
-
-SEND_SECONDS = 300.0
-"""How long a client may take nothing of what waits for it, before it is hung up on."""
-
 ABANDON_SECONDS = 1.0
 """How long the last words to clients that do not read are waited for at shutdown, after open answers were cancelled."""
 
 _TICK = 0.1
-_HEAD_TOO_LARGE = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json; charset=utf-8\r\n"
-    b'connection: close\r\ncontent-length: 52\r\n\r\n{"error":"the headers of the request are too large"}'
-)
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -61,7 +48,7 @@ async def _serving(app: ASGIApp, host: str, port: int, grace: int) -> AsyncItera
     server = _Server(
         uvicorn.Config(
             app,
-            http=_Connection,
+            http=Connection,
             ws="none",
             lifespan="on",
             access_log=False,
@@ -131,103 +118,6 @@ def _listener(host: str, port: int) -> socket.socket:
     return listener
 
 
-class _Connection(HttpToolsProtocol):
-    """uvicorn's connection, which by itself lets everybody send headers without end and without hurry.
-
-    What is in order costs nothing: only a head that did not come in one piece is counted and timed.
-    """
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        super().connection_made(transport)
-        self._in_head = False
-        self._head_bytes = 0
-        self._watch: asyncio.TimerHandle | None = self.loop.call_later(HEAD_SECONDS, self._too_slow)
-        self._untaken = 0
-        self._send_watch: asyncio.TimerHandle | None = None
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_watch()
-        self._stop_send_watch()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        begun = self._in_head
-        super().data_received(data)
-        if self._in_head:
-            self._head_bytes = self._head_bytes + len(data) if begun else 0
-            if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-                self.transport.write(_HEAD_TOO_LARGE)
-                self.transport.close()
-        if not self._waits_for_head():
-            self._stop_watch()
-        elif self._watch is None and not self.transport.is_closing():
-            self._watch = self.loop.call_later(HEAD_SECONDS, self._too_slow)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._watch_sending()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._stop_send_watch()
-
-    def timeout_keep_alive_handler(self) -> None:
-        super().timeout_keep_alive_handler()
-        self._watch_sending()  # closing waits until the client has taken everything
-
-    def abandon(self) -> None:
-        """Hang up on a client that does not read; whoever waits for it goes on."""
-        if self.flow.write_paused:
-            self.transport.abort()
-
-    def _watch_sending(self) -> None:
-        self._stop_send_watch()
-        self._untaken = self.transport.get_write_buffer_size()
-        if self._untaken:
-            self._send_watch = self.loop.call_later(SEND_SECONDS, self._check_sending)
-
-    def _check_sending(self) -> None:
-        if self.transport.get_write_buffer_size() < self._untaken:
-            self._watch_sending()  # slow, but reading
-        else:
-            self.transport.abort()
-
-    def _stop_send_watch(self) -> None:
-        if self._send_watch is not None:
-            self._send_watch.cancel()
-            self._send_watch = None
-
-    def on_message_begin(self) -> None:
-        self._in_head = True
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
-        self._in_head = False
-        super().on_headers_complete()
-
-    def _waits_for_head(self) -> bool:
-        """True when nothing else ends the connection: neither an answer on its way nor uvicorn's own timer."""
-        return self._in_head or self.cycle is None or (self._answered() and self.timeout_keep_alive_task is None)
-
-    def _answered(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
-    def _stop_watch(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
-
-    def _too_slow(self) -> None:
-        self._watch = None
-        if self._answered():
-            self.transport.close()
-        else:  # the next request began to come while the last one is still being answered
-            self._watch = self.loop.call_later(HEAD_SECONDS, self._too_slow)
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """Nothing: the request is answered like any other, and uvicorn's advice to install libraries misleads."""
-
-
 class _Server(uvicorn.Server):
     """uvicorn as a guest: it takes no signals, tells when it is ready, and leaves without waiting for a tick."""
 
@@ -250,7 +140,7 @@ class _Server(uvicorn.Server):
     def _abandon(self) -> None:
         """Nobody who reads waits for those who do not."""
         for connection in list(self.server_state.connections):
-            if isinstance(connection, _Connection):
+            if isinstance(connection, Connection):
                 connection.abandon()
 
     @contextlib.contextmanager

@@ -11,7 +11,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from app.errors import ConfigError
-from app.web.server import MAX_HEAD_BYTES, serve
+from app.web.connection import MAX_HEAD_BYTES
+from app.web.server import serve
 
 
 def app_with(lifespan=None, endpoint=None):
@@ -205,7 +206,7 @@ def test_a_head_in_many_pieces_below_the_limit_is_taken():
 
 @pytest.mark.parametrize("begun", [b"", b"GET / HT", b"\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / "])
 def test_a_client_that_does_not_finish_its_head_is_hung_up_on(monkeypatch, begun):
-    monkeypatch.setattr("app.web.server.HEAD_SECONDS", 0.05)
+    monkeypatch.setattr("app.web.connection.HEAD_SECONDS", 0.05)
 
     async def run():
         async with serve(app_with()) as base:
@@ -219,7 +220,7 @@ def test_a_client_that_does_not_finish_its_head_is_hung_up_on(monkeypatch, begun
 
 
 def test_a_slow_answer_is_not_cut_by_a_head_that_comes_behind_it(monkeypatch):
-    monkeypatch.setattr("app.web.server.HEAD_SECONDS", 0.02)
+    monkeypatch.setattr("app.web.connection.HEAD_SECONDS", 0.02)
 
     async def run():
         go = asyncio.Event()

@@ -7,7 +7,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from app.web.server import _Connection, serve
+from app.web.connection import Connection
+from app.web.server import serve
 
 MORE_THAN_NETWORKS_HOLD = b"x" * (32 * 1024 * 1024)
 
@@ -54,7 +55,7 @@ async def unread(base):
 
 
 def test_a_client_that_does_not_read_is_hung_up_on(monkeypatch):
-    monkeypatch.setattr("app.web.server.SEND_SECONDS", 0.05)
+    monkeypatch.setattr("app.web.connection.SEND_SECONDS", 0.05)
 
     async def run():
         app = Endless()
@@ -104,12 +105,12 @@ class Transport(asyncio.Transport):
 
 @pytest.mark.parametrize("sizes", [[90, 90], [90, 60, 60, 20, 20, 20], [90, 120]])
 def test_a_client_is_hung_up_on_when_it_takes_nothing_not_when_it_is_slow(monkeypatch, sizes):
-    monkeypatch.setattr("app.web.server.SEND_SECONDS", 0)
+    monkeypatch.setattr("app.web.connection.SEND_SECONDS", 0)
 
     async def run():
         config = uvicorn.Config(Endless(), log_config=None)
         config.load()
-        connection = _Connection(config, ServerState(), {})
+        connection = Connection(config, ServerState(), {})
         transport = Transport(list(sizes))
         connection.connection_made(transport)
         connection.pause_writing()
