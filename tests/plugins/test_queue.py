@@ -93,6 +93,7 @@ def test_a_process_that_stays_silent_holds_up_others_for_a_moment_only(bench: Be
 
 
 def test_helpers_of_a_cancelled_call_may_end_in_their_own_way_too(bench: Bench) -> None:
+    bench.limits = Limits(stop_seconds=30.0)  # never needed
     code = (
         "import os, signal, sys, time\n"
         "def tidy(*_): time.sleep(0.05); open('tidy', 'w').write('done'); sys.exit(0)\n"
