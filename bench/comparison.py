@@ -97,9 +97,9 @@ async def _pairs(
 
 def _saturated(case: str, connections: int, pairs: list[Pair]) -> Iterator[Row]:
     rates = [(one.rate, other.rate) for one, other in pairs]
-    yield _row(case, "requests", "1/s", connections, rates, "higher")
+    yield row_of(case, "requests", "1/s", connections, rates, "higher")
     costs = [(_micros(one.cpu_each), _micros(other.cpu_each)) for one, other in pairs]
-    yield _row(case, "CPU per request", "us", connections, costs, "lower")
+    yield row_of(case, "CPU per request", "us", connections, costs, "lower")
 
 
 def _per_chunk(case: str, connections: int, short: list[Pair], long: list[Pair]) -> Row:
@@ -111,7 +111,7 @@ def _per_chunk(case: str, connections: int, short: list[Pair], long: list[Pair])
         return (lengthy.cpu_each - brief.cpu_each) * 1e6 / more
 
     costs = [(cost(a, c), cost(b, d)) for (a, b), (c, d) in zip(short, long, strict=True)]
-    return _row(case, "CPU per chunk", "us", connections, costs, "lower")
+    return row_of(case, "CPU per chunk", "us", connections, costs, "lower")
 
 
 async def _first_token(stage: Stage, plan: Plan, connections: int) -> Row:
@@ -130,7 +130,7 @@ async def _first_token(stage: Stage, plan: Plan, connections: int) -> Row:
     for _ in range(plan.paced_repeats):
         direct, passing, server = [await first(side) for side in (stage.direct, stage.baseline, stage.server)]
         added.append((passing - direct, server - direct))
-    return _row("paced stream", "added time to first token, p50", "ms", connections, added, "lower")
+    return row_of("paced stream", "added time to first token, p50", "ms", connections, added, "lower")
 
 
 async def _tool_rounds(stage: Stage, plan: Plan) -> list[Row]:
@@ -142,8 +142,8 @@ async def _tool_rounds(stage: Stage, plan: Plan) -> list[Row]:
     rates: list[tuple[float | None, float | None]] = [(None, one.rate) for one in measured]
     costs: list[tuple[float | None, float | None]] = [(None, _micros(one.cpu_each)) for one in measured]
     return [
-        _row("tool call", "requests", "1/s", TOOL_CONNECTIONS, rates, "higher"),
-        _row("tool call", "CPU per request", "us", TOOL_CONNECTIONS, costs, "lower"),
+        row_of("tool call", "requests", "1/s", TOOL_CONNECTIONS, rates, "higher"),
+        row_of("tool call", "CPU per request", "us", TOOL_CONNECTIONS, costs, "lower"),
     ]
 
 
@@ -151,7 +151,7 @@ def _micros(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1e6
 
 
-def _row(
+def row_of(
     case: str,
     what: str,
     unit: str,
@@ -159,10 +159,13 @@ def _row(
     pairs: list[tuple[float, float]] | list[tuple[float | None, float | None]],
     better: str,
 ) -> Row:
-    passing = [one for one, _ in pairs if one is not None]
-    server = [other for _, other in pairs if other is not None]
-    ratios = [other / one for one, other in pairs if one is not None and other is not None and one > 0]
-    return Row(case, what, unit, connections, _middle(passing), _middle(server), _middle(ratios), better)
+    """One measurement; ``pairs`` are the figures of pass-through and server that were taken in turn."""
+    passing = _middle([one for one, _ in pairs if one is not None])
+    server = _middle([other for _, other in pairs if other is not None])
+    ratio = _middle([other / one for one, other in pairs if one is not None and other is not None and one > 0])
+    if passing is None or server is None or passing <= 0 or server <= 0:
+        ratio = None  # a difference that is lost in the noise
+    return Row(case, what, unit, connections, passing, server, ratio, better)
 
 
 def _middle(values: list[float]) -> float | None:

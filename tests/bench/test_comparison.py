@@ -12,7 +12,7 @@ import pytest
 
 from bench.__main__ import table
 from bench.child import BenchError, cpu_seconds
-from bench.comparison import Row
+from bench.comparison import Row, row_of
 from bench.load import Job, Measured, Pool, measure
 from bench.replies import Shape, request_body
 
@@ -106,3 +106,9 @@ def test_the_table_shows_what_could_not_be_measured_as_a_dash() -> None:
     assert text.splitlines()[1].split() == [
         "32", "plain", "CPU", "per", "request", "-", "1,234", "us", "-", "lower",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("baseline", "server"), [(-0.4, 6.0), (0.3, -0.9), (0.0, 1.0)])
+def test_a_difference_that_is_lost_in_the_noise_has_no_ratio(baseline: float, server: float) -> None:
+    row = row_of("many", "CPU per chunk", "us", 32, [(baseline, server)] * 2 + [(1.0, 2.0)], "lower")
+    assert (row.baseline, row.server, row.ratio) == (baseline, server, None)
