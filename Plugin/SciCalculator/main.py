@@ -42,13 +42,6 @@ def work(expressions: list[str]) -> bytes:
         return failed(CalculatorError("算式嵌套太深，请分成几步计算", "nested too deep: calculate in steps"))
     except MemoryError:
         return failed(CalculatorError("内存不够，请把算式改小", "out of memory: make the expression smaller"))
-    except Exception as error:  # noqa: BLE001 -- the plugin's boundary: sympy raises whatever its parts raise
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        return failed(
-            CalculatorError(
-                f"无法计算（{reason}），请换一种写法", f"cannot be computed ({reason}): write it another way"
-            )
-        )
     return encoded({"status": "success", "result": f"###计算结果：{value}###，请将结果转告用户"})
 
 

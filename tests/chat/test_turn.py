@@ -168,9 +168,10 @@ def test_with_eager_tools_off_nothing_starts_before_the_reply_has_ended(tmp_path
     run(main())
 
 
-@pytest.mark.parametrize("escape", list(Escape))
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-@pytest.mark.parametrize("space", [True, False])
+@pytest.mark.parametrize(
+    ("escape", "newline", "space"),
+    [*((escape, "\n", True) for escape in Escape), (Escape.NONE, "\r\n", False), (Escape.ALL, "\r\n", True)],
+)
 def test_calls_are_found_however_the_upstream_writes_its_stream(
     tmp_path: Path, escape: Escape, newline: str, space: bool
 ) -> None:

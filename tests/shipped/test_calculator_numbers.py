@@ -213,6 +213,20 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Subscript | ast.Lambda)]
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("e0<i", "complex numbers have no order"),
+        ("x<i!", "a factorial needs a real number"),
+        ("70^338!^6", "too large"),
+        ("round(series(comb(max(i))))", "cannot be computed"),
+    ],
+)
+def test_what_has_no_value_is_refused_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(CalculatorError, match=reason):
+        calculate(text)
+
+
 @settings(max_examples=300)
 @given(st.text(alphabet=st.sampled_from("0123456789.+-*/%^()[],!<>= ei"), max_size=20))
 def test_arithmetic_gives_one_line_or_a_clear_error(text: str) -> None:

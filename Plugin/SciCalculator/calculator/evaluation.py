@@ -28,7 +28,22 @@ _VARIABLE = re.compile(
 
 
 def calculate(text: str) -> str:
-    """The value of an expression as one line of text."""
+    """The value of an expression as one line of text.
+
+    Raises CalculatorError, RecursionError and MemoryError, and nothing else.
+    """
+    try:
+        return _value(text)
+    except (CalculatorError, RecursionError, MemoryError):
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise CalculatorError(
+            f"无法计算（{reason}），请换一种写法", f"cannot be computed ({reason}): write it another way"
+        ) from error
+
+
+def _value(text: str) -> str:
     tree = read(text)
     if _needs_symbols(tree):
         # Importing sympy takes about eighty times as long as starting Python: only who needs it pays.

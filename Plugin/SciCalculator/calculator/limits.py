@@ -40,7 +40,12 @@ def check_bits(bits: float) -> None:
 def power_bits(numerator: int, denominator: int, exponent: float) -> float:
     """About how many bits the power of a rational number has."""
     longest = max(abs(numerator), denominator)
-    return math.log2(longest) * abs(exponent) if longest > 1 else 0.0
+    if longest <= 1:
+        return 0.0
+    try:
+        return math.log2(longest) * abs(exponent)
+    except OverflowError:  # an exponent that is itself longer than a float can hold
+        return math.inf
 
 
 def factorial_bits(n: float) -> float:

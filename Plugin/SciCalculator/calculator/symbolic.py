@@ -115,7 +115,10 @@ def _compare(node: ast.Compare) -> Symbolic:
     if len(node.ops) != 1:
         raise CalculatorError("含变量时一次只能写一个比较", "with variables write one comparison at a time")
     left, right = formula(_walk(node.left)), formula(_walk(node.comparators[0]))
-    return _RELATIONS[type(node.ops[0])](left, right)
+    try:
+        return _RELATIONS[type(node.ops[0])](left, right)
+    except TypeError:  # sympy's word for numbers without an order: complex ones, and what is no number at all
+        raise CalculatorError("复数之间没有大小之分", "complex numbers have no order, compare real ones") from None
 
 
 def _call(name: str, node: ast.Call) -> Symbolic:
@@ -149,6 +152,8 @@ def _to_number(value: Symbolic, name: str) -> Value:
 
 def _factorial(n: Symbolic) -> Symbolic:
     if n.is_number:
+        if not n.is_real:
+            raise CalculatorError("阶乘需要实数", "a factorial needs a real number")
         check_bits(factorial_bits(abs(float(n))))
     return sympy.factorial(n)
 
