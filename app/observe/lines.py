@@ -22,11 +22,11 @@ class LineFormatter(logging.Formatter):
         super().__init__(layout)
         self._zone = zone
 
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - as below
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - a name of logging
         """When it happened, to the millisecond."""
         return datetime.fromtimestamp(record.created, self._zone).astimezone(self._zone).isoformat(" ", "milliseconds")
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is that of the standard library
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - a name of logging
         """The line without traceback."""
         record.message = one_line(record.message)
         return super().formatMessage(record)

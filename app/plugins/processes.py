@@ -193,7 +193,7 @@ class Processes:
             await _first(child.exited, timeout=self.limits.stop_seconds)
             await _first(child.closed, timeout=max(0.0, last - loop.time()))
             # The rest of the group has the same time; nothing tells when processes end that are no children of ours.
-            while _remains(child, strays) and loop.time() < last:  # noqa: ASYNC110 - see above
+            while _remains(child, strays) and loop.time() < last:  # noqa: ASYNC110 - no event to wait for
                 await asyncio.sleep(GROUP_POLL_SECONDS)
             child.signal(kill=True)
             await asyncio.to_thread(kill_strays, child.mark, {child.pid})
@@ -256,7 +256,7 @@ class Processes:
             return any(_lives(child) for child in self._left) or any(is_marked(pid, self._mark) for pid in strays)
 
         # They are no children of ours, so nothing tells when they end.
-        while remain() and loop.time() < last:  # noqa: ASYNC110 - see above
+        while remain() and loop.time() < last:  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(GROUP_POLL_SECONDS)
 
 

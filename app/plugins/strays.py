@@ -62,7 +62,7 @@ def _process_ids() -> Iterator[int]:
     if not hasattr(os, "pidfd_open"):
         return
     try:
-        names = os.listdir("/proc")  # noqa: PTH208 - as above
+        names = os.listdir("/proc")  # noqa: PTH208 - names only, no Path for each of thousands
     except OSError:
         return
     for name in names:

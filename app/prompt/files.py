@@ -29,7 +29,7 @@ def contained(root: Path, relative: str) -> Path:
     """
     try:
         base = os.path.realpath(root)
-        path = os.path.realpath(os.path.join(base, relative.replace("\\", "/")))  # noqa: PTH118 - hot path
+        path = os.path.realpath(os.path.join(base, relative.replace("\\", "/")))  # noqa: PTH118 - for each file of each prompt
     except ValueError as error:  # a NUL or a lone surrogate in the name
         raise OSError(errno.EINVAL, f"not a file name: {relative!r}") from error
     if not path.startswith(base.rstrip(os.sep) + os.sep):

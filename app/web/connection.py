@@ -30,7 +30,7 @@ class Connection(HttpToolsProtocol):
     What is in order costs nothing: only a head that did not come in one piece is counted and timed.
     """
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it too
         super().connection_made(transport)
         self._in_head = False
         self._head_bytes = 0

@@ -140,12 +140,12 @@ def test_files_nested_too_deep_are_a_named_error(home: Home) -> None:
 
 def test_sar_texts_are_chosen_by_the_exact_model_in_any_case(home: Home) -> None:
     sar = (
-        SarRule("1", ("gpt-4o", "Claude"), "{{VarB}}"),
+        SarRule("1", ("gpt-4o", "Sonata"), "{{VarB}}"),
         SarRule("12", ("x",), "twelve"),
         SarRule("3", ("gpt-4o",), ""),
     )
     with_sar = settings(("VarB", "b"), sar=sar)
-    assert home.text("{{SarPrompt1}}", with_sar, model="CLAUDE") == "b"
+    assert home.text("{{SarPrompt1}}", with_sar, model="SONATA") == "b"
     assert home.text("[{{SarPrompt1}}]", with_sar, model="gpt-4o-mini") == "[]"
     assert home.text("{{SarPrompt12}}{{SarPrompt1}}", with_sar, model="x") == "twelve"
     assert home.text("[{{SarPrompt3}}]", with_sar, model="gpt-4o") == "[]"

@@ -47,6 +47,7 @@ def solve(equations: Any, variables: Sequence[Any] = ()) -> Solutions:
 
 
 def _rows(system: list[Any], wanted: list[Any]) -> list[dict[Any, Any]]:
+    # NotImplementedError is sympy's own word for equations that it cannot solve.
     # A list of one goes another way through sympy, which takes roots without a formula for no roots.
     task = system[0] if len(system) == 1 else system
     try:
