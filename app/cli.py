@@ -173,11 +173,14 @@ def _announce(config: Config, key: ServerKey, address: str) -> None:
         lines.append(f"  key / 密钥            generated, kept in / 已生成，保存于 {key.path}")
         bearer = f'"Authorization: Bearer $(cat {shlex.quote(str(key.path))})"'
     if not config.settings.api_url:
+        unusable = bool(config.environ.get("API_URL", "").strip())
+        missing = "The API_URL cannot be used, see the warning" if unusable else "No API_URL is configured"
+        missing_zh = "API_URL 无法使用，见警告" if unusable else "未配置 API_URL"
         lines += [
             "",
-            "  No API_URL is configured: answers come from the built-in demo model, which follows fixed rules.",
+            f"  {missing}: answers come from the built-in demo model, which follows fixed rules.",
             "  For a real model copy config.env.example to config.env and set API_URL and API_Key.",
-            "  未配置 API_URL：当前由内置演示模型按固定规则作答。",
+            f"  {missing_zh}：当前由内置演示模型按固定规则作答。",
             "  要使用真实模型，请把 config.env.example 复制为 config.env，并填写 API_URL 和 API_Key。",
         ]
     request = f"{address}/v1/models -H {bearer}"  # which models a configured service has is not known here

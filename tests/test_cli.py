@@ -147,6 +147,14 @@ def test_a_configured_server_has_its_own_model_and_key_and_names_bad_lines_of_th
     assert f"{config}:4: Detector1: " in log
 
 
+def test_an_api_url_that_is_none_is_told_apart_from_a_missing_one(tmp_path: Path) -> None:
+    (tmp_path / "config.env").write_text("API_URL=not an address\n", encoding="utf-8")
+    start = start_in(tmp_path)
+    assert "The API_URL cannot be used" in start.banner
+    assert "No API_URL is configured" not in start.banner
+    assert "API_URL" in start.log
+
+
 def test_a_generated_key_is_not_shown_where_other_machines_get_in_and_the_curl_line_still_works(tmp_path: Path) -> None:
     plain = {"PYTHONIOENCODING": "ascii"}  # a terminal without Chinese letters must not end the program
     with started("serve", "--host", "0.0.0.0", "--port", "0", cwd=tmp_path, environ=plain) as program:
