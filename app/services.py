@@ -6,7 +6,7 @@ import itertools
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from app.chat.running import RunningTurns
 from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config import dotenv
+from app.config.settings import Settings
 from app.config.snapshot import Config
 from app.errors import ConfigError, both
 from app.extend import (
@@ -31,7 +32,8 @@ from app.extend import (
 )
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
-from app.plugins.discovery import discover
+from app.plugins.discovery import PluginSet, discover
+from app.plugins.hosts import PluginHost
 from app.plugins.places import Limits
 from app.plugins.processes import Processes
 from app.plugins.stdio import StdioPlugins
@@ -104,19 +106,20 @@ class Services:
         self.key = key
         self.routes = tuple(routes)
         self._lifecycles = tuple(lifecycles)
+        self._placeholders = tuple(placeholders)
+        self._preprocessors = tuple(preprocessors)
         self.started = False
         self.events = EventBus()
         self.events.listen(log_event, *LOGGED)
         self._ids = itertools.count(1)
         self._run_id = secrets.token_hex(4)
-        auth_code = AuthCode(config.home)
-        self.plugins = self._stdio_plugins(auth_code)
-        own_guards: list[Guard] = []
-        if settings.vcp_tool_code:
-            own_guards.append(PasswordGuard(auth_code, everywhere=settings.vcp_tool_code_everywhere))
-        self.router = Router((self.plugins, *sources), (*own_guards, *guards), self.events)
-        self.engine = self._prompt_engine(placeholders)
-        self.preparation = Preparation(self.engine, preprocessors, self.events)
+        self._agents = AgentBook(config.home / "agent_map.json", TextFiles(config.home / "Agent"))
+        self._variable_files = VariableFiles(TextFiles(config.home / "TVStxt"))
+        self._auth_code = AuthCode(config.home)
+        self.found_plugins = self._search_plugins()
+        self.plugins = self._stdio_plugins()
+        self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins,)
+        self.router = Router((self.plugins, *sources), (self._password_guard(), *guards), self.events)
         self.upstream = UpstreamClient(
             resolver or SingleUpstream(settings.api_url, settings.api_key, settings.upstream_proxy or None),
             RetryPolicy(settings.api_retries, settings.api_retry_delay),
@@ -129,29 +132,53 @@ class Services:
         )
         self.running = RunningTurns(settings.max_running_turns)
         self.background = BackgroundTasks()
-        self.turn_parts = TurnParts(
+        self.turn_parts = self._turn_parts()
+
+    def apply(self, config: Config) -> None:
+        """Put a configuration in force for the turns and calls that begin from now on; the others keep theirs."""
+        self.config = config
+        self.turn_parts = self._turn_parts()
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of now; whoever needs one asks at each use, since a reload replaces them."""
+        return self.config.settings
+
+    def _turn_parts(self) -> TurnParts:
+        """What a turn works with until its end, of the configuration of now."""
+        return TurnParts(
             upstream=self.upstream,
-            preparation=self.preparation,
+            preparation=Preparation(self._prompt_engine(), self._preprocessors, self.events),
             call_tool=self.router.call,
             find_spec=self._spec,
             events=self.events,
             background=self.background,
             clock=time.time,
-            zone=config.zone,
+            zone=self.config.zone,
             new_id=self._new_call_id,
             call_format=self._call_format,
         )
 
-    def _stdio_plugins(self, auth_code: AuthCode) -> StdioPlugins:
-        config = self.config
-        settings = config.settings
-        roots = dict.fromkeys(root.resolve() for root in (config.home / "Plugin", program_plugins()))
-        found = discover(tuple(roots), parse_plugin_env)
-        self._image_key = found.image_key or settings.image_key
+    def _password_guard(self) -> PasswordGuard:
+        return PasswordGuard(
+            self._auth_code,
+            enabled=lambda: self.settings.vcp_tool_code,
+            everywhere=lambda: self.settings.vcp_tool_code_everywhere,
+        )
+
+    def _search_plugins(self, before: PluginSet | None = None) -> PluginSet:
+        roots = dict.fromkeys(root.resolve() for root in (self.config.home / "Plugin", program_plugins()))
+        found = discover(tuple(roots), parse_plugin_env, before)
         for problem in found.problems:
             log.warning("%s", problem)
-        # Plugins call back to the server with these two, also where nobody configured them.
-        environ = {**config.environ, "PORT": str(settings.port), "Key": self.key}
+        return found
+
+    def plugin_environ(self) -> Mapping[str, str]:
+        """The environment that plugins see: the configuration of now, and where and how to call back to the server."""
+        return {**self.config.environ, "PORT": str(self.settings.port), "Key": self.key}
+
+    def _stdio_plugins(self) -> StdioPlugins:
+        settings = self.settings
         limits = Limits(
             running=settings.plugin_max_running,
             queued=settings.plugin_queue_limit,
@@ -160,15 +187,15 @@ class Services:
             stop_seconds=settings.plugin_stop_seconds,
         )
         return StdioPlugins(
-            found,
+            self.found_plugins,
             Processes(limits),
-            project_base=config.home,
-            environ=lambda: environ,
-            auth_code=auth_code,
+            project_base=self.config.home,
+            environ=self.plugin_environ,
+            auth_code=self._auth_code,
             port=settings.port,
         )
 
-    def _prompt_engine(self, placeholders: Sequence[PlaceholderSource]) -> PromptEngine:
+    def _prompt_engine(self) -> PromptEngine:
         config = self.config
         settings, home = config.settings, config.home
         notebooks = Notebooks(home / "dailynote", settings.diary_max_chars)
@@ -180,15 +207,15 @@ class Services:
                 super_detectors=config.families.super_detectors,
                 zone=config.report_zone,
                 port=settings.port,
-                image_key=self._image_key,
+                image_key=self.found_plugins.image_key or settings.image_key,
                 expand_agents_in_all_roles=settings.expand_agents_in_all_roles,
                 resolve_variables_in_any_order=settings.resolve_variables_in_any_order,
                 detectors_last=settings.compat_profile == "head",
             ),
-            AgentBook(home / "agent_map.json", TextFiles(home / "Agent")),
-            VariableFiles(TextFiles(home / "TVStxt")),
+            self._agents,
+            self._variable_files,
             self.router.specs,
-            (DiarySource(notebooks), AllDiariesSource(notebooks), *placeholders),
+            (DiarySource(notebooks), AllDiariesSource(notebooks), *self._placeholders),
             time.time,
         )
 

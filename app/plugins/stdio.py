@@ -54,10 +54,13 @@ class StdioPlugins:
         self._plugins: Mapping[str, Plugin] = {}
         self._tools: Mapping[str, ToolSpec] = {}
         self._image_key = ""
-        self.replace(plugins)
+        self._offer(plugins)
 
-    def replace(self, plugins: PluginSet) -> None:
+    async def replace(self, plugins: PluginSet) -> None:
         """Offer these plugins from now on; calls that run go on with what they began with."""
+        self._offer(plugins)
+
+    def _offer(self, plugins: PluginSet) -> None:
         self._plugins = {plugin.name: plugin for plugin in plugins.plugins}
         self._image_key = plugins.image_key
         self._tools = MappingProxyType({plugin.name: tool_spec(plugin) for plugin in plugins.plugins})

@@ -255,7 +255,7 @@ def test_plugins_can_be_replaced_while_running(bench: Bench) -> None:
         old = call.source.tools()
         bench.plugin("New", printing('{"status":"success","result":"n"}'))
         (bench.home / "Plugin/Old/plugin-manifest.json").unlink()
-        call.source.replace(bench.found())
+        await call.source.replace(bench.found())
         assert list(old) == ["Old"]
         assert list(call.source.tools()) == ["New"]
         spec = old["Old"]
@@ -370,7 +370,7 @@ def test_whoever_asked_is_told_that_the_tools_have_changed(bench: Bench) -> None
     async def work(call: Caller) -> None:
         call.source.changed(lambda: told.append(list(call.source.tools())))
         bench.plugin("Echo", ECHO)
-        call.source.replace(bench.found())
+        await call.source.replace(bench.found())
 
     bench.run(work)
     assert told == [["Echo"]]

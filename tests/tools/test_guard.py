@@ -22,7 +22,7 @@ def passes(
     everywhere: bool = True,
     spec: ToolSpec | None = None,
 ) -> bool:
-    guard = PasswordGuard(lambda: code, everywhere=everywhere)
+    guard = PasswordGuard(lambda: code, everywhere=lambda: everywhere)
     call = ToolCall("c", "T", {}, archery=archery, password=given)
     refusal = asyncio.run(guard.check(spec, call, CallContext("t", door)))
     if refusal is None:
@@ -59,8 +59,13 @@ def test_a_code_that_cannot_be_read_refuses_every_call(given: str | None, code: 
 
 @pytest.mark.parametrize("door", list(Door))
 @pytest.mark.parametrize("archery", [False, True])
-def test_every_door_asks_but_that_of_diary_blocks(door: Door, archery: bool) -> None:
-    assert passes(None, door=door, archery=archery) is (door is Door.DIARY_BLOCK)
+def test_every_door_asks_but_those_of_diary_blocks_and_of_scheduled_calls(door: Door, archery: bool) -> None:
+    assert passes(None, door=door, archery=archery) is (door in (Door.DIARY_BLOCK, Door.SCHEDULE))
+
+
+def test_switched_off_it_asks_nobody() -> None:
+    guard = PasswordGuard(lambda: CODE, enabled=lambda: False)
+    assert asyncio.run(guard.check(None, ToolCall("c", "T", {}), CallContext("t", Door.STREAM))) is None
 
 
 @pytest.mark.parametrize("door", list(Door))

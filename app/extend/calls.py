@@ -1,0 +1,54 @@
+"""How calls are found in a reply and their results go back to the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.extend.tools import ToolCall, ToolResult
+from app.extend.values import Body, Json
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """A call that ran, what came of it, and when it ended (seconds since the epoch)."""
+
+    call: ToolCall
+    result: ToolResult
+    finished_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCall:
+    """A call that a reply asks for; with a ``skipped_why`` it is reported and must not be run."""
+
+    call: ToolCall
+    skipped_why: str = ""
+
+
+class CallFormat(Protocol):
+    """How a model is offered tools and asks for them: marked text first, native function calls later.
+
+    One object serves one round.
+    """
+
+    def offer(self, body: Body) -> Body:
+        """The body that goes upstream, with the tools in it where the format puts them there."""
+        ...
+
+    def feed(self, delta: Mapping[str, Json]) -> Sequence[FoundCall]:
+        """Take the next piece of choice 0 (a delta, or a whole message); the calls that are complete with it."""
+        ...
+
+    def finish(self) -> Sequence[FoundCall]:
+        """The reply ended; calls that are complete only now."""
+        ...
+
+    def hidden(self) -> Sequence[tuple[int, int]]:
+        """Ranges (start, end) of the reply's text that are no word of the reply itself: thoughts, calls."""
+        ...
+
+    def append(self, body: Body, reply: str, outcomes: Sequence[CallOutcome]) -> Body:
+        """The body of the next round: with the reply and what came of its calls, in call order."""
+        ...

@@ -1,0 +1,218 @@
+"""Events: the only source of logs, pushes, metrics and traces (there is no second path)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.extend.tools import CallContext, Door, Outcome, ToolCall, ToolPush, ToolResult, ToolSpec
+from app.extend.values import Json
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """A chat request was accepted."""
+
+    turn_id: str
+    model: str
+    stream: bool
+    client_ip: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseDone:
+    """One step of preparing the prompt ended."""
+
+    turn_id: str
+    name: str
+    pieces_before: int
+    pieces_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundStarted:
+    """The upstream is about to be asked for the ``number``-th time (from 1)."""
+
+    turn_id: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class FirstToken:
+    """The first piece of the round's answer arrived."""
+
+    turn_id: str
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallFound:
+    """A tool block was found; ``skipped_why`` says why it is not run (empty: it is)."""
+
+    turn_id: str
+    call_id: str
+    tool: str
+    skipped_why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """A tool's work begins."""
+
+    turn_id: str
+    call_id: str
+    tool: str
+    door: Door
+    origin: str
+    eager: bool
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallProgress:
+    """A tool reported how far it is (fraction 0..1, or None when unknown). Nothing publishes it yet."""
+
+    turn_id: str
+    call_id: str
+    fraction: float | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallFinished:
+    """A call ended. ``waited`` and ``ran`` are seconds; ``muted`` calls are neither logged to clients nor pushed."""
+
+    turn_id: str
+    call: ToolCall
+    context: CallContext
+    spec: ToolSpec | None
+    outcome: Outcome
+    result: ToolResult
+    waited: float
+    ran: float
+
+    @property
+    def muted(self) -> bool:
+        """True when logs and pushes of this call must not be sent any more (P70)."""
+        return self.context.mute.muted
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFinished:
+    """The upstream ended its answer."""
+
+    turn_id: str
+    number: int
+    finish_reason: str | None
+    usage: Mapping[str, Json] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFinished:
+    """The client has got everything it will get; ``calls`` are those of all rounds that had an outcome for the model,
+    and the archery calls.
+    """
+
+    turn_id: str
+    outcome: Outcome
+    rounds: int
+    calls: int
+    error: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DiaryWritten:
+    """A diary block of a reply was stored (spec 4.11)."""
+
+    turn_id: str
+    maid: str
+    date: str
+    file_path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundResult:
+    """A background plugin has told its final result (spec 1.10); ``body`` is what it sent, ``push`` its manifest's."""
+
+    plugin: str
+    task_id: str
+    body: Json
+    push: ToolPush | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScheduled:
+    """A tool call was put off until ``due`` (seconds since the epoch; spec 7.1)."""
+
+    task_id: str
+    tool: str
+    due: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFinished:
+    """A scheduled call was carried out, or could not be; ``error`` is for people and empty on success."""
+
+    task_id: str
+    tool: str
+    due: float
+    result: ToolResult | None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """A plugin has a message for connected clients; ``target_client_type`` None means all of them (spec 5.8)."""
+
+    plugin: str
+    message_type: str
+    data: Json
+    target_client_type: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StaticRefreshed:
+    """A static plugin ran; ``problem`` says why its value stayed as it was (empty: it is new)."""
+
+    plugin: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """Files changed and are in force now: ``parts`` names what is new, ``problems`` what stayed as it was and why."""
+
+    parts: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+
+Event = (
+    TurnStarted
+    | PhaseDone
+    | RoundStarted
+    | FirstToken
+    | CallFound
+    | CallStarted
+    | CallProgress
+    | CallFinished
+    | RoundFinished
+    | TurnFinished
+    | DiaryWritten
+    | BackgroundResult
+    | TaskScheduled
+    | TaskFinished
+    | Pushed
+    | StaticRefreshed
+    | Reloaded
+)
+
+
+class EventSink(Protocol):
+    """Takes events at once and never blocks: a full queue drops and counts."""
+
+    def publish(self, event: Event) -> None:
+        """Hand the event to every subscriber."""
+        ...

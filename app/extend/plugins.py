@@ -1,0 +1,107 @@
+"""In-process Python plugins: what they get (``PluginContext``) and what they may offer (``InProcessPlugin``).
+
+They are trusted code of the operator and run inside the server (spec 5.7); ``docs/plugins.md`` is their tutorial.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from pathlib import Path
+from typing import Protocol
+
+import httpx
+
+from app.extend.prompts import PlaceholderSource, PromptContext
+from app.extend.server import DeclaredRoute
+from app.extend.tools import CallContext, ToolCall, ToolResult
+from app.extend.values import Body, Clock, Json
+
+
+class PluginTools(Protocol):
+    """Runs a tool for a plugin, through the router like every other call."""
+
+    async def __call__(
+        self, tool: str, arguments: Mapping[str, Json], *, within: CallContext | None = None
+    ) -> ToolResult:
+        """``within`` is the call that leads to this one; it carries the depth, the client and the deadline on."""
+        ...
+
+
+class PluginChat(Protocol):
+    """Runs a whole turn of our own server: prompt, model, tools (spec 7.5)."""
+
+    async def __call__(self, body: Body, *, within: CallContext | None = None) -> Json:
+        """The completion; ``stream`` in the body is ignored. Raises ``VcpError`` that says what went wrong."""
+        ...
+
+
+class PluginEmbeddings(Protocol):
+    """Makes vectors of texts with the configured embedding model."""
+
+    async def __call__(self, texts: Sequence[str], *, model: str | None = None) -> list[list[float]]:
+        """One vector for each text, in their order. Raises ``VcpError`` when they cannot be made."""
+        ...
+
+
+class PluginPush(Protocol):
+    """Hands a message to connected clients (spec 5.8); returns at once, nobody waits for them."""
+
+    def __call__(self, message_type: str, data: Json, *, target_client_type: str | None = None) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PluginContext:
+    """What the server gives to an in-process plugin; one object for each loaded plugin.
+
+    ``config`` are the keys of its ``configSchema`` and ``DebugMode``, resolved as for processes (spec 5.4);
+    ``environ`` is the whole configuration of now. ``store_dir`` is a folder of its own that survives updates.
+    ``http`` is shared by all plugins and closed by the server.
+    """
+
+    name: str
+    folder: Path
+    home: Path
+    store_dir: Path
+    config: Mapping[str, str]
+    environ: Mapping[str, str]
+    call_tool: PluginTools
+    chat: PluginChat
+    embed: PluginEmbeddings
+    push: PluginPush
+    clock: Clock
+    zone: tzinfo
+    log: logging.Logger
+    http: httpx.AsyncClient
+
+
+class InProcessPlugin(Protocol):
+    """What ``create(context)`` of a plugin's module returns. Every method may be missing, and may be plain or async.
+
+    Plain methods run in a bounded pool of threads, async ones in the server's loop, where one that blocks is named in
+    the log.
+    """
+
+    async def start(self) -> None:
+        """Called once before anything else; an exception leaves the plugin out."""
+
+    async def process(self, body: Body, context: PromptContext) -> Body:
+        """A preprocessor's step, at the ``stage`` that the manifest names; returns the body to go on with."""
+        ...
+
+    async def call(self, call: ToolCall, context: CallContext) -> ToolResult | Json:
+        """A tool call of a hybrid plugin: a ``ToolResult``, or JSON that becomes a successful one."""
+        ...
+
+    def routes(self) -> Sequence[DeclaredRoute]:
+        """The routes of a service, each with its access."""
+        ...
+
+    def placeholders(self) -> Sequence[PlaceholderSource]:
+        """Placeholders that the plugin fills."""
+        ...
+
+    async def stop(self) -> None:
+        """Called once at the end, after a reload too."""

@@ -1,0 +1,87 @@
+"""Prompts: pieces of text with a trust, placeholders that data fills, steps that change a whole body."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from app.extend.values import Body, Message
+
+
+class Trust(StrEnum):
+    """What may be done with a piece of prompt text (D9, D31)."""
+
+    OPERATOR = "operator"  # written by the operator: expanded
+    MESSAGE = "message"  # a message's own text: only the steps its role allows
+    DATA = "data"  # diaries, tools, nodes: inserted literally, never expanded
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A run of prompt text that has one source (for instance ``agent:Nova``, ``TarSysPrompt``, ``diary:公共``)."""
+
+    text: str
+    source: str
+    trust: Trust
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A placeholder that a source recognised; ``groups`` are those of its pattern."""
+
+    text: str
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptContext:
+    """The conversation that placeholders are resolved for. ``round`` counts from 1."""
+
+    model: str
+    messages: Sequence[Message]
+    round: int = 1
+
+
+class PlaceholderSource(Protocol):
+    """Resolves one family of placeholders with data: static values, diaries, emoji lists, recall, background results.
+
+    ``pattern`` is searched in pieces that are not data, of messages whose role is in ``roles``, after all operator text
+    has been expanded; ``developer`` counts as ``system``. ``trust`` is that of the inserted text. Sources with
+    ``after_detectors`` come last (D31). The fields may differ from turn to turn, but not within one.
+    """
+
+    name: str
+    pattern: re.Pattern[str]
+    roles: frozenset[str]
+    trust: Trust
+    after_detectors: bool
+
+    async def resolve(self, found: Sequence[Found], context: PromptContext) -> Mapping[str, str]:
+        """The text for each ``Found.text``; what is missing from the answer stays as it was written.
+
+        Called at most once a turn with all distinct placeholders, under a deadline.
+        """
+        ...
+
+
+class Stage(StrEnum):
+    """When a preprocessor runs."""
+
+    BEFORE_VARIABLES = "before_variables"
+    MEDIA = "media"
+    AFTER = "after"
+    BEFORE_EACH_ROUND = "before_each_round"
+
+
+class Preprocessor(Protocol):
+    """Changes the whole request body at its stage."""
+
+    name: str
+    stage: Stage
+
+    async def process(self, body: Body, context: PromptContext) -> Body:
+        """The body to go on with; an error skips this preprocessor."""
+        ...

@@ -1,0 +1,78 @@
+"""Routes, model APIs, files, and parts that start and stop with the server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from starlette.routing import BaseRoute
+
+from app.extend.tools import CallContext
+
+
+class Access(StrEnum):
+    """Who may use a route. One that declares none is refused, and so are ADMIN and PATH_KEY until they are served."""
+
+    KEY = "key"  # whoever has the server's key
+    ADMIN = "admin"  # whoever is logged in as an administrator
+    PATH_KEY = "path_key"  # whoever has the key that stands in the path
+    OPEN = "open"  # everybody who is not blocked
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredRoute:
+    """A route and its access. Only HTTP routes are served so far, no WebSockets and no mounted applications."""
+
+    route: BaseRoute
+    access: Access
+
+
+class RouteSource(Protocol):
+    """Something that brings routes; asked once, when the application is made."""
+
+    def routes(self) -> Sequence[DeclaredRoute]:
+        """The routes, each with its declared access. An open one has no parameters in its path."""
+        ...
+
+
+class FileFetcher(Protocol):
+    """Finds a file that a plugin did not have (spec 5.9)."""
+
+    async def fetch(self, url: str, context: CallContext) -> tuple[bytes, str] | None:
+        """Content and media type, or None when nobody has it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamTarget:
+    """One model API: base address without ``/v1``, its key, and its proxy (None: what the environment says)."""
+
+    base_url: str
+    api_key: str
+    proxy: str | None = None
+
+
+class UpstreamResolver(Protocol):
+    """Chooses the model API for a model."""
+
+    def resolve(self, model: str) -> UpstreamTarget:
+        """The target for this model."""
+        ...
+
+
+class Lifecycle(Protocol):
+    """A part with something to start and to stop."""
+
+    async def start(self) -> None:
+        """Begin work; called once."""
+        ...
+
+    def health(self) -> str:
+        """Empty while all is well, else what is wrong in one line; asked by ``/readyz``."""
+        ...
+
+    async def stop(self) -> None:
+        """End all work within bounded time; called once, also after a failed start."""
+        ...

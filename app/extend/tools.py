@@ -1,0 +1,204 @@
+"""Tools: what describes one, what a call is, what comes of it, who brings tools and who may refuse them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from app.extend.values import Json
+
+LOCAL = "local"
+"""Origin of tools that run on this machine; their descriptions are the operator's own text (D31)."""
+
+
+class Door(StrEnum):
+    """Where a tool call came in; the values are those of the log message's ``source`` (decision D66)."""
+
+    STREAM = "stream_loop"
+    NON_STREAM = "non_stream_loop"
+    HUMAN_TOOL = "human_tool"
+    DIARY_BLOCK = "diary_block"
+    COMMAND_LINE = "command_line"
+    SCHEDULE = "schedule"
+    AGENT = "agent"  # an in-process plugin, or an agent of one
+
+
+class ErrorKind(StrEnum):
+    """Why a tool call gave no result."""
+
+    PLUGIN = "plugin_error"  # the tool ran and said no
+    EXECUTION = "plugin_execution_error"  # crash, bad output, cannot start
+    TIMEOUT = "timeout"
+    QUEUE = "queue"  # waited too long for a place to run
+    UNKNOWN_TOOL = "unknown_tool"
+    REFUSED = "refused"  # a guard said no
+    LIMIT = "limit"  # more calls than one round may have
+    CANCELLED = "cancelled"
+
+
+class Outcome(StrEnum):
+    """How a call or a turn ended."""
+
+    SUCCESS = "success"
+    ERROR = "error"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCommand:
+    """One way to invoke a tool, as its manifest describes it.
+
+    ``command`` is what the description shows (spec 3.5), ``parameters`` a JSON Schema of the arguments (D5) or None.
+    With ``typed`` a stdio plugin gets JSON values in place of strings. ``tool_name`` is the command's own name at every
+    door (D69); so far only the manifest's word is kept, nothing is found by it yet.
+    """
+
+    id: str
+    command: str
+    description: str
+    example: str = ""
+    parameters: Mapping[str, Json] | None = None
+    typed: bool = False
+    tool_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPush:
+    """The manifest's ``webSocketPush`` (spec 5.8)."""
+
+    message_type: str | None = None
+    target_client_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What the router and every door need to know of a tool.
+
+    ``timeout`` in seconds counts from the start of the work (D40). ``eager`` allows a start while the model is still
+    writing (D24). ``max_running`` limits this tool's calls at a time. ``callable`` is false for plugins that are
+    listed but never called (static ones). ``origin`` is ``LOCAL`` or names where the tool comes from. Nothing reads
+    ``idempotent``, ``cancellable``, ``push``, ``labels`` and ``groups`` yet: they are for nodes, WebSockets and MCP.
+    """
+
+    name: str
+    origin: str
+    display: str
+    commands: tuple[ToolCommand, ...] = ()
+    timeout: float = 60.0
+    idempotent: bool = False
+    cancellable: bool = True
+    eager: bool = True
+    callable: bool = True
+    max_running: int | None = None
+    push: ToolPush | None = None
+    labels: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One wish to run a tool.
+
+    ``arguments`` are JSON values; a text door fills them with strings and the router folds their names (D4) and
+    converts them by schema. ``texts`` keeps the original text of arguments that came as text (D39). ``command`` is the
+    part behind the dot of ``Plugin.command``. ``password`` is the ``tool_password`` of the call, if any; ``maid`` the
+    caller's name as the result shows it (spec 4.6), which also stays among the arguments.
+    """
+
+    id: str
+    tool: str
+    arguments: Mapping[str, Json]
+    texts: Mapping[str, str] = field(default_factory=dict)
+    archery: bool = False
+    command: str | None = None
+    password: str | None = None
+    maid: str | None = None
+
+
+class Mute:
+    """A switch shared by all calls of one turn: once thrown, their logs and pushes are not sent (P70)."""
+
+    __slots__ = ("muted",)
+
+    def __init__(self) -> None:
+        self.muted = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """Where a call stands: which turn, which door, on whose behalf.
+
+    ``deadline`` is a time of the event loop's clock or None; ``depth`` counts tool calls that led to chats that led to
+    tool calls, ``parent_call_id`` is the call that led to this one.
+    """
+
+    turn_id: str
+    door: Door
+    client_ip: str | None = None
+    parent_call_id: str | None = None
+    depth: int = 0
+    deadline: float | None = None
+    eager: bool = False
+    mute: Mute = field(default_factory=Mute)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The canonical answer of a tool; what models, people and MCP clients read are renderings of it.
+
+    ``structured`` is the result as JSON; ``parts`` are content parts (text, image_url) when the tool gave some;
+    ``error_kind`` is None on success. ``message`` is the text for people: the error, or what the tool said beside its
+    result.
+    """
+
+    structured: Json = None
+    parts: tuple[Mapping[str, Json], ...] | None = None
+    error_kind: ErrorKind | None = None
+    message: str = ""
+    exit_code: int | None = None
+    stderr_tail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """True when the tool succeeded."""
+        return self.error_kind is None
+
+
+class ToolSource(Protocol):
+    """Something that brings tools: stdio plugins, in-process plugins, nodes, MCP servers."""
+
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """The tools of now, by name. The map is immutable and replaced whole when it changes."""
+        ...
+
+    def changed(self, told: Callable[[], None]) -> None:
+        """Call ``told`` each time the tools have changed; it must be quick and must not raise."""
+        ...
+
+    async def call(
+        self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
+    ) -> ToolResult:
+        """Run the call and return its result; never raises into the turn.
+
+        ``started(pid=…)`` is called when the work begins, after any waiting for a place; only the first time counts.
+        """
+        ...
+
+
+class Guard(Protocol):
+    """Asked in order before a call runs: code, approval, limits. Its waiting is not tool time."""
+
+    async def check(self, spec: ToolSpec | None, call: ToolCall, context: CallContext) -> ToolResult | None:
+        """None lets the call pass; a result refuses it with that result.
+
+        ``spec`` is None when no tool has this name: the code is asked for before that is told (spec 4.5).
+        """
+        ...
+
+
+class CallTool(Protocol):
+    """The router, as other parts see it: the only way to run a tool."""
+
+    async def __call__(self, call: ToolCall, context: CallContext) -> ToolResult: ...
