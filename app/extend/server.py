@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -22,11 +22,29 @@ class Access(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class PathKey:
+    """The key that stands in a route's path (spec 1.11).
+
+    ``parameter`` is the path parameter that holds it, ``expected`` gives the key of now. ``wrong`` is the text of the
+    401 for another key, ``missing`` that of the 500 while no key is configured.
+    """
+
+    parameter: str
+    expected: Callable[[], str]
+    wrong: str
+    missing: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeclaredRoute:
-    """A route and its access. Only HTTP routes are served so far, no WebSockets and no mounted applications."""
+    """A route and its access; ``path_key`` belongs to ``Access.PATH_KEY``.
+
+    Only HTTP routes are served so far, no WebSockets and no mounted applications.
+    """
 
     route: BaseRoute
     access: Access
+    path_key: PathKey | None = None
 
 
 class RouteSource(Protocol):

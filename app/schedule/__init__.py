@@ -1,0 +1,1 @@
+"""Tool calls that are put off: stored, claimed, carried out once."""
