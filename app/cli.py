@@ -234,7 +234,7 @@ def _tool(options: argparse.Namespace) -> int:
         if (task := asyncio.current_task()) is not None and sys.platform != "win32":
             # Cancelled like by Ctrl-C, so that the tool's process ends too.
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        services = Services(config, key.value, resolver=_NoModel())
+        services = Services(config, key.value, resolver=_NoModel(), owns_home=False)
         password = arguments.pop("tool_password", None) if config.settings.vcp_tool_code else None
         call = ToolCall(
             id=services.new_id("call"),

@@ -85,7 +85,8 @@ class Services:
 
     ``sources``, ``guards``, ``placeholders``, ``preprocessors`` and ``routes`` are what further parts bring,
     ``lifecycles`` those of them that start and stop with the server. Guards are asked in this order, after the
-    server's own.
+    server's own. One process ``owns_home``: it alone runs schedules, static plugins and watchers; others only run
+    tools (D88).
     """
 
     def __init__(
@@ -100,10 +101,12 @@ class Services:
         preprocessors: Sequence[Preprocessor] = (),
         routes: Sequence[RouteSource] = (),
         lifecycles: Sequence[Lifecycle] = (),
+        owns_home: bool = True,
     ) -> None:
         settings = config.settings
         self.config = config
         self.key = key
+        self.owns_home = owns_home
         self.routes = tuple(routes)
         self._lifecycles = tuple(lifecycles)
         self._placeholders = tuple(placeholders)
