@@ -82,8 +82,9 @@ class StaticPlugins:
     """All static plugins that were found, as a source of placeholders; their texts are data (D9).
 
     ``zone``, ``max_chars`` and ``enabled`` give the settings of now: the zone of timetables, the longest value, of
-    which the beginning is kept, and whether plugins may run by themselves. ``served`` are keys that the server fills itself, always up to date: a plugin that has no others
-    is listed and never run.
+    which the beginning is kept, and whether plugins may run by themselves. ``served`` are keys that the server fills
+    itself, always up to date: a plugin that has no others is listed and never run. ``pattern`` is a new one after each
+    ``replace``.
     """
 
     name = "static"
