@@ -50,7 +50,8 @@ class StaticValues:
 
     def save(self, name: str, value: KeptValue) -> None:
         """Keep a value, readable to its owner only: diaries and mails are among them. Raises OSError."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self._folder.parent, self._folder):
+            folder.mkdir(mode=0o700, exist_ok=True)
         fields = {"plugin": name, "printed_at": value.printed_at, "text": value.text}
         write_atomic(self._path(name), compact_json(fields).encode("utf-8", "replace"), mode=0o600)
 
