@@ -74,7 +74,7 @@ class _Kept:
     last_run: float | None = None
     last_error: str = ""
     next_run: float | None = None
-    running: asyncio.Task[None] | None = None
+    running: asyncio.Task[str | None] | None = None
     timetable: asyncio.Task[None] | None = None
 
 
@@ -277,23 +277,34 @@ class StaticPlugins:
         """Run the plugin, or wait for the run that is under way (B38). Who stops waiting does not stop the run."""
         if kept.running is None:
             kept.running = asyncio.create_task(self._refresh(kept))
-            kept.running.add_done_callback(lambda ended: _ended(kept, ended))
+            kept.running.add_done_callback(lambda run: self._ended(kept, run))
         await asyncio.wait({kept.running})
 
-    async def _refresh(self, kept: _Kept) -> None:
+    def _ended(self, kept: _Kept, run: asyncio.Task[str | None]) -> None:
+        """Tell of a run when it is wholly over, so that whoever hears of it may begin the next."""
+        kept.running = None
+        if run.cancelled():
+            return
+        error = run.exception()
+        if error is not None:
+            log.error("refreshing static plugin %s failed", kept.plugin.name, exc_info=error)
+        elif (unchanged := run.result()) is not None:
+            self._events.publish(StaticRefreshed(kept.plugin.name, unchanged))
+
+    async def _refresh(self, kept: _Kept) -> str | None:
+        """Run the plugin: why its value stayed, empty when it did not, None when the server is stopping."""
         name = kept.plugin.name
         kept.last_run = self._clock()
         run = await self._runner.run(kept.plugin)
         if run is None:
-            return
+            return None
         if run.problem and run.problem != kept.last_error:
             log.warning("static plugin %s: %s", name, run.problem)
         elif kept.last_error and not run.problem:
             log.info("static plugin %s works again", name)
         kept.last_error = run.problem
         kept.ran = True
-        unchanged = await self._take(kept, run)
-        self._events.publish(StaticRefreshed(name, unchanged))
+        return await self._take(kept, run)
 
     async def _take(self, kept: _Kept, run: StaticRun) -> str:
         """Put the value table of spec 5.6 into effect; the answer says why the value stayed, empty when it did not."""
@@ -328,12 +339,6 @@ class StaticPlugins:
     def _limited(self, name: str, text: str) -> str:
         limit = self._max_chars()
         return text if len(text) <= limit else f"{text[:limit]}\n{static_cut(name, limit)}"
-
-
-def _ended(kept: _Kept, run: asyncio.Task[None]) -> None:
-    kept.running = None
-    if not run.cancelled() and (error := run.exception()) is not None:
-        log.error("refreshing static plugin %s failed", kept.plugin.name, exc_info=error)
 
 
 def _static(plugins: PluginSet) -> list[Plugin]:

@@ -186,6 +186,7 @@ def test_b28_a_reload_runs_what_is_new_or_changed_and_leaves_the_rest_alone(benc
             await bench.runs(name, 1)
         kept = bench.values.load(["Gone", "Same", "Changed"])
         assert len(kept) == 3
+        await until(lambda: bench.hands.sleepers == 2)
         same = state(statics, "Same")
         bench.plugin("Changed", GATED)
         bench.says("Changed", "after")
@@ -208,7 +209,6 @@ def test_b28_a_reload_runs_what_is_new_or_changed_and_leaves_the_rest_alone(benc
         await bench.runs("Same", 2)
         assert len(bench.refreshed("Gone")) == 1
 
-    # The timetable of a plugin that is gone is cancelled, so only one sleeper is left.
     bench.run(work)
 
 

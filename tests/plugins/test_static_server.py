@@ -82,9 +82,10 @@ def test_p75_p77_a_plugin_of_every_second_refreshes_beside_an_endless_one(tmp_pa
         static(
             tmp_path,
             "Endless",
-            "import time\nprint('so far', flush=True)\ntime.sleep(600)",
+            "",
+            entryPoint={"type": "command", "command": "sh -c 'echo so far; exec sleep 600'"},
             refreshIntervalCron="* * * * * *",
-            communication={"protocol": "stdio", "timeout": 500},
+            communication={"protocol": "stdio", "timeout": 800},
         )
         static(tmp_path, "Odd", "print('odd')", refreshIntervalCron="nonsense")
         async with (
