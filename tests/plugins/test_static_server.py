@@ -20,6 +20,7 @@ from app.plugins.static_values import KeptValue, StaticValues
 from app.services import Services
 from app.tools.auth_code import AuthCode
 from tests.program import started, vcp
+from tests.prompt.installation import static_source
 from tests.server import ECHO, Running, call_text, run, running, write_plugin
 from tests.web.asgi import services_in
 
@@ -160,6 +161,20 @@ def test_diaries_come_from_the_files_of_now_and_their_plugin_is_not_run(tmp_path
             assert json.loads(await prompt(server, up, "{{AllCharacterDiariesData}}")) == {"小克": "{{Date}}"}
             await refreshed(server, "UserAuth")
             assert "DailyNoteGet" not in {e.plugin for e in server.events if isinstance(e, StaticRefreshed)}
+
+    run(main())
+
+
+def test_b16_a_value_from_elsewhere_does_not_take_the_place_of_a_local_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        static(tmp_path, "Weather", "print('local')")
+        remote = static_source(Weather="remote", Other="remote")
+        async with (
+            ScriptedUpstream(lambda _: say("ok")) as up,
+            running(tmp_path, up.base_url, config=[AWAKE], placeholders=[remote]) as server,
+        ):
+            await refreshed(server, "Weather")
+            assert await prompt(server, up, "{{Weather}} {{Other}}") == "local remote"
 
     run(main())
 
