@@ -36,9 +36,13 @@ from app.plugins.discovery import PluginSet, discover
 from app.plugins.hosts import PluginHost
 from app.plugins.places import Limits
 from app.plugins.processes import Processes
+from app.plugins.static_runs import STATIC_LIMITS, StaticRunner
+from app.plugins.static_values import StaticValues
+from app.plugins.statics import StaticPlugins
 from app.plugins.stdio import StdioPlugins
 from app.prompt.agents import AgentBook
-from app.prompt.diaries import AllDiariesSource, DiarySource, Notebooks
+from app.prompt.diaries import ALL_DIARIES, AllDiariesSource, DiarySource, Notebooks
+from app.prompt.emoji_lists import LISTS_FOLDER, EmojiListSource
 from app.prompt.engine import PromptEngine
 from app.prompt.files import TextFiles
 from app.prompt.settings import PromptSettings
@@ -118,10 +122,12 @@ class Services:
         self._run_id = secrets.token_hex(4)
         self._agents = AgentBook(config.home / "agent_map.json", TextFiles(config.home / "Agent"))
         self._variable_files = VariableFiles(TextFiles(config.home / "TVStxt"))
+        self._emoji_lists = EmojiListSource(TextFiles(config.home / LISTS_FOLDER))
         self._auth_code = AuthCode(config.home)
         self.found_plugins = self._search_plugins()
         self.plugins = self._stdio_plugins()
-        self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins,)
+        self.statics = self._static_plugins()
+        self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.statics)
         self.router = Router((self.plugins, *sources), (self._password_guard(), *guards), self.events)
         self.upstream = UpstreamClient(
             resolver or SingleUpstream(settings.api_url, settings.api_key, settings.upstream_proxy or None),
@@ -198,6 +204,20 @@ class Services:
             port=settings.port,
         )
 
+    def _static_plugins(self) -> StaticPlugins:
+        runner = StaticRunner(Processes(STATIC_LIMITS), project_base=self.config.home, environ=self.plugin_environ)
+        return StaticPlugins(
+            self.found_plugins,
+            runner,
+            StaticValues(self.config.home / ".vcp" / "static_values"),
+            clock=time.time,
+            zone=lambda: self.config.zone,
+            max_chars=lambda: self.settings.static_value_max_chars,
+            events=self.events,
+            enabled=lambda: self.settings.run_static_plugins,
+            served=frozenset({ALL_DIARIES}),
+        )
+
     def _prompt_engine(self) -> PromptEngine:
         config = self.config
         settings, home = config.settings, config.home
@@ -218,7 +238,13 @@ class Services:
             self._agents,
             self._variable_files,
             self.router.specs,
-            (DiarySource(notebooks), AllDiariesSource(notebooks), *self._placeholders),
+            (
+                self._emoji_lists,
+                DiarySource(notebooks),
+                AllDiariesSource(notebooks),
+                self.statics,
+                *self._placeholders,
+            ),
             time.time,
         )
 
@@ -266,6 +292,9 @@ class Services:
             await self.upstream.start()
             stack.push_async_callback(self.plugins.stop)
             await self.plugins.start()
+            if self.owns_home:
+                stack.push_async_callback(self.statics.stop)
+                await self.statics.start()
             for part in self._lifecycles:
                 stack.push_async_callback(part.stop)
                 await part.start()

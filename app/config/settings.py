@@ -173,6 +173,8 @@ class Settings(BaseSettings):
     plugin_queue_seconds: Seconds = Field(default=60, alias="PluginQueueSeconds")
     plugin_output_limit_mb: int = Field(default=64, alias="PluginOutputLimitMB", ge=1, le=4096)
     plugin_stop_seconds: Seconds = Field(default=2, alias="PluginStopSeconds")
+    run_static_plugins: Flag = Field(default=True, alias="RunStaticPlugins")
+    static_value_max_chars: int = Field(default=1_000_000, alias="StaticValueMaxChars", ge=1, le=4_000_000)
 
     # Prompts and time
     default_timezone: ZoneName = Field(default=DEFAULT_ZONE, alias="DEFAULT_TIMEZONE")
