@@ -84,7 +84,7 @@ class ScheduleRunner:
     Never twice (D29): a task is renamed into ``.running/`` before it runs. Found there after a crash, or when the
     server stops in mid-run, it goes to ``failed/`` and is reported, unless its tool is idempotent. ``limit`` is the
     most that run at a time, ``keep_days`` the age at which results and failed tasks are removed, ``grace`` the seconds
-    that running calls get when the server stops.
+    that running calls get when the server stops. ``looked_at`` is when the folder was last read, on the loop's clock.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class ScheduleRunner:
         self._from_before: set[str] = set()
         self._place: tuple[int, int] | None = None
         self._wake = asyncio.Event()
-        self._looked_at = -math.inf
+        self.looked_at = -math.inf
         self._look_at = -math.inf
         self._prune_at = -math.inf
         self._loop_task: asyncio.Task[None] | None = None
@@ -160,7 +160,7 @@ class ScheduleRunner:
 
     def look_again(self) -> None:
         """The folder may have changed."""
-        self._look_at = min(self._look_at, self._looked_at + self._pace.rest)
+        self._look_at = min(self._look_at, self.looked_at + self._pace.rest)
         self._wake.set()
 
     async def _loop(self) -> None:
@@ -194,7 +194,7 @@ class ScheduleRunner:
         unreadable = {name: found.signature for name, found in self._unreadable.items()}
         seen = await on_disk(self._folder.look, known, unreadable, self._zone())
         now = asyncio.get_running_loop().time()
-        self._looked_at = now
+        self.looked_at = now
         for name, task in seen.tasks.items():
             if len(self._timetable) < MAX_ARMED and self._timetable.add(name, task.due):
                 if name not in self._from_before:

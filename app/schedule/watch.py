@@ -42,9 +42,10 @@ class FolderWatch:
             await asyncio.wait((task,))
 
     async def _run(self) -> None:
-        changes = awatch(self._folder, recursive=False, watch_filter=None, debounce=DEBOUNCE_MS, step=20)
         try:
-            async with contextlib.aclosing(changes):
+            async with contextlib.aclosing(
+                awatch(self._folder, recursive=False, watch_filter=None, debounce=DEBOUNCE_MS, step=20)
+            ) as changes:
                 async for _ in changes:
                     self._told()
         except (OSError, RuntimeError) as error:  # no notifications left, or a file system that has none

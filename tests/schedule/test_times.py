@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import math
 from typing import Any
@@ -126,7 +127,7 @@ def test_times_without_an_offset_are_those_of_the_zone(written: str, means: str)
     ],
 )
 def test_days_that_no_calendar_has_and_all_other_words_are_refused(written: Any) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"point in time|beyond|is no|must be|out of range|hours|minutes|NaN"):
         parse_time(written, SHANGHAI)
 
 
@@ -142,10 +143,8 @@ def test_what_is_written_is_read_as_the_same_second(seconds: int, zone: datetime
 
 @given(st.text(max_size=120))
 def test_no_text_gives_any_other_error(text: str) -> None:
-    try:
+    with contextlib.suppress(ValueError):
         parse_time(text, SHANGHAI)
-    except ValueError:
-        pass
 
 
 def test_people_read_a_time_without_its_offset() -> None:

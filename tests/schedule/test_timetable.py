@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
@@ -72,6 +72,7 @@ class Comings(RuleBasedStateMachine):
 
 
 TestComings = Comings.TestCase
+TestComings.settings = settings(max_examples=30, stateful_step_count=25)
 
 
 def test_a_name_that_waits_keeps_its_moment() -> None:
