@@ -126,6 +126,7 @@ class ScheduleRunner:
         self._prune_at = -math.inf
         self._loop_task: asyncio.Task[None] | None = None
         self._disk_trouble = ""
+        self._stopped = ""
 
     async def start(self) -> None:
         """Make the folders (B29), settle what a crash left behind, and begin. Never waits for a task."""
@@ -136,10 +137,11 @@ class ScheduleRunner:
             self._in_trouble(error)
         await self._settle_claims()
         self._loop_task = asyncio.create_task(self._loop(), name="schedule")
+        self._loop_task.add_done_callback(self._loop_ended)
 
     def health(self) -> str:
         """What keeps tasks from being found or claimed."""
-        return self._disk_trouble
+        return self._stopped or self._disk_trouble
 
     async def stop(self) -> None:
         """Begin nothing more, give running calls their grace, then cancel them and settle what they leave."""
@@ -180,6 +182,12 @@ class ScheduleRunner:
                 async with asyncio.timeout(max(0.0, self._pause(now()))):
                     await self._wake.wait()
             self._wake.clear()
+
+    def _loop_ended(self, loop: asyncio.Task[None]) -> None:
+        """A fault of ours ended the schedule: the server is unwell, and says so, until it is started anew."""
+        if not loop.cancelled() and (error := loop.exception()) is not None:
+            log.error("the schedule has stopped", exc_info=error)
+            self._stopped = f"{both('定时任务已停止', 'the schedule has stopped')}: {type(error).__name__}"
 
     def _pause(self, now: float) -> float:
         pause = self._look_at - now
@@ -262,14 +270,14 @@ class ScheduleRunner:
         except (OSError, ValueError) as error:
             unreadable = Task(id=name, due=math.floor(self._clock()), tool="", arguments={})
             reason = f"{both('任务文件已无法读取', 'the task file cannot be read any more')}: {error}"
-            await self._failed(name, unreadable, None, reason)
+            await self._failed(name, unreadable, reason)
             return await on_disk(self._folder.waits, name)
         if not task.tool:
             reason = both(
                 "任务文件没有完整的 tool_call（tool_name 和 arguments）",
                 "the task file has no complete tool_call (tool_name and arguments)",
             )
-            await self._failed(name, task, None, reason)
+            await self._failed(name, task, reason)
         else:
             await self._run(name, task)
         return await on_disk(self._folder.waits, name)
@@ -280,7 +288,8 @@ class ScheduleRunner:
         try:
             await self._keep(name, task, call, result)
         finally:  # whatever becomes of the file, the call was made
-            self._events.publish(TaskFinished(task.id, task.tool, task.due, result, "" if result.ok else _why(result)))
+            error = "" if result.ok else _why(result)
+            self._events.publish(TaskFinished(task.id, task.tool, task.due, result, error, call.maid))
 
     async def _keep(self, name: str, task: Task, call: ToolCall, result: ToolResult) -> None:
         document = self._document(task, call, result)
@@ -316,11 +325,12 @@ class ScheduleRunner:
             "result": result_object(call, result, iso_millis(now, zone)),
         }
 
-    async def _failed(self, name: str, task: Task, result: ToolResult | None, reason: str) -> None:
+    async def _failed(self, name: str, task: Task, reason: str) -> None:
+        """No call was made, or nobody knows what came of it."""
         try:
             await on_disk(self._folder.fail, name, self._failure(reason))
         finally:
-            self._events.publish(TaskFinished(task.id, task.tool, task.due, result, reason))
+            self._events.publish(TaskFinished(task.id, task.tool, task.due, None, reason))
 
     def _failure(self, reason: str) -> dict[str, Json]:
         return {"reason": reason, "failedLocalTime": local_time(self._clock(), self._zone())}
@@ -337,7 +347,7 @@ class ScheduleRunner:
                 continue  # a call that does not let itself be cancelled
             try:
                 await self._settle(name)
-            except OSError as error:
+            except (OSError, ValueError) as error:  # it stays claimed, and so does not run
                 log.error("task %s was interrupted and cannot be settled: %s", name, error)
 
     async def _settle(self, name: str) -> None:
@@ -357,7 +367,7 @@ class ScheduleRunner:
             "服务器在任务运行中途停止；任务可能已经生效，因此没有再次运行",
             "the server stopped in the middle of the run; the task may have had its effect and is not run again",
         )
-        await self._failed(name, task, None, reason)
+        await self._failed(name, task, reason)
 
     def _in_trouble(self, error: OSError) -> None:
         if not self._disk_trouble:

@@ -9,6 +9,10 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 
 from app.extend import Json
 
+FIRST = datetime(1, 1, 3, tzinfo=UTC).timestamp()
+LAST = datetime(9999, 12, 29, tzinfo=UTC).timestamp()
+"""Between these a moment can be told in any zone."""
+
 MAX_TEXT = 100
 """Characters of a text that may be a point in time."""
 
@@ -47,11 +51,11 @@ def parse_time(value: Json, zone: tzinfo) -> float:
     browsers and mails write them, ``2026年1月5日 8点30分``. Without an offset it is a time in ``zone``, without a time
     its midnight. Numbers are milliseconds since the epoch. A time that a change of clocks skips is moved on by the
     change, of one that comes twice the first is meant. Raises ValueError for everything else, days that no calendar has
-    among it.
+    among it, and for moments before ``FIRST`` and after ``LAST``.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
-            return _told(value / 1000, zone)
+            return _within_calendar(value / 1000)
         except OverflowError as error:  # a whole number of hundreds of digits
             raise ValueError("beyond the calendar") from error
     if not isinstance(value, str) or len(value) > MAX_TEXT:
@@ -59,7 +63,7 @@ def parse_time(value: Json, zone: tzinfo) -> float:
     text = unicodedata.normalize("NFKC", value).strip()
     for form in _FORMS:
         if found := form.fullmatch(text):
-            return _told(_moment(found.groupdict(), zone), zone)
+            return _within_calendar(_moment(found.groupdict(), zone))
     raise ValueError("not a point in time")
 
 
@@ -115,12 +119,10 @@ def _offset(text: str | None) -> tzinfo | None:
     return timezone(sign * timedelta(hours=hours, minutes=minutes))
 
 
-def _told(seconds: float, zone: tzinfo) -> float:
-    """``seconds`` if a calendar in ``zone`` has that moment."""
-    try:
-        datetime.fromtimestamp(seconds, zone)
-    except (OverflowError, OSError) as error:
-        raise ValueError("beyond the calendar") from error
+def _within_calendar(seconds: float) -> float:
+    """``seconds`` if every zone's calendar has that moment."""
+    if not FIRST <= seconds <= LAST:
+        raise ValueError("beyond the calendar")
     return seconds
 
 

@@ -44,7 +44,7 @@ class FolderWatch:
     async def _run(self) -> None:
         try:
             async with contextlib.aclosing(
-                awatch(self._folder, recursive=False, watch_filter=None, debounce=DEBOUNCE_MS, step=20)
+                awatch(self._folder, recursive=False, watch_filter=None, debounce=DEBOUNCE_MS)
             ) as changes:
                 async for _ in changes:
                     self._told()

@@ -456,6 +456,38 @@ def test_an_idempotent_tool_that_takes_the_server_down_each_time_is_given_up(ben
     assert "interrupted" not in bench.files()[FAILED.format("t")]
 
 
+def test_an_interrupted_task_that_cannot_be_settled_stays_claimed_and_holds_no_other(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a", "b"):
+        bench.task(name, NOW, folder=".running")
+    (bench.folder.failed / "a.json").mkdir(parents=True)  # in the way
+
+    async def main() -> None:
+        async with bench.running() as runner:
+            bench.task("a", NOW)
+            await looks(runner)
+            await until(lambda: "an earlier run is not settled" in caplog.text)
+
+    run(main())
+    assert bench.tools.calls == []
+    assert (bench.folder.claimed / "a.json").exists()
+    assert (bench.folder.failed / "b.json").exists()
+    assert "a was interrupted and cannot be settled" in caplog.text
+
+
+def test_a_fault_of_the_schedule_itself_makes_the_server_unwell(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with bench.running() as runner:
+            await looks(runner, 1)
+            bench.bus.listen(lambda event: 1 / 0, TaskScheduled)
+            bench.task("t", NOW)
+            await until(lambda: "has stopped" in runner.health())
+
+    run(main())
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_a_claim_whose_result_is_stored_had_ended_and_is_only_cleared_away(bench: Bench) -> None:
     bench.task("t", NOW, "Hang", folder=".running")
     bench.folder.make()

@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import BadRequestError
@@ -98,6 +98,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(st.text(), JSON, max_size=4))
 def test_arguments_come_back_as_they_were_written(arguments: dict[str, Any]) -> None:
     task = Task("t", 5, "Echo", arguments, "me")

@@ -57,8 +57,8 @@ def test_the_receipt_names_tool_id_and_times_in_both_languages(bench: Bench) -> 
         "status": "scheduled",
         "message": (
             f"已安排：工具 Echo 将在 2026-01-06 08:30:00 运行，任务 id 为 {ID}。现在没有运行，也还没有结果。 / "
-            f"Scheduled: the tool Echo will run at 2026-01-06 08:30:00, task id {ID}. Nothing has run yet, and there is "
-            "no result yet."
+            f"Scheduled: the tool Echo will run at 2026-01-06 08:30:00, task id {ID}. Nothing has run yet, and there "
+            "is no result yet."
         ),
         "tool_name": "Echo",
         "task_id": ID,
