@@ -59,7 +59,7 @@ from app.upstream.targets import SingleUpstream
 
 log = logging.getLogger(__name__)
 
-HOME_FOLDERS = ("Plugin", "Agent", "TVStxt", "dailynote")
+HOME_FOLDERS = ("Plugin", "Agent", "TVStxt", "dailynote", "VCPTimedContacts", "VCPTimedResults")
 """Folders that an installation has; missing ones are made at start."""
 
 

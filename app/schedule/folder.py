@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
 
-from app.config.durable import create_atomic, write_atomic
+from app.config.durable import create_atomic, move_atomic, remove_atomic, write_atomic
 from app.extend import Json
 from app.schedule.task import MAX_TASK_BYTES, Task, json_bytes, read_fields, read_task
 
@@ -25,6 +25,9 @@ BATCH = 500
 
 MAX_KEPT = 10_000
 """Results, and failed tasks, that are kept whatever their age."""
+
+MAX_RESULT_BYTES = 16 * 1024 * 1024
+"""Bytes of a result's file."""
 
 Signature = tuple[int, int, int]
 """By which a file is known to be the same: last change of its content and of its rights in ns, and its size."""
@@ -112,8 +115,8 @@ class TaskFolder:
         return self._path(self.waiting, name).is_file()
 
     def remove(self, name: str) -> None:
-        """Take back a task that waits."""
-        self._path(self.waiting, name).unlink(missing_ok=True)
+        """Take back a task that waits. Raises OSError."""
+        remove_atomic(self._path(self.waiting, name))
 
     def claim(self, name: str) -> None:
         """Make the task ours, at one stroke; FileNotFoundError when it was taken back. Raises OSError.
@@ -124,8 +127,8 @@ class TaskFolder:
         claim = self._path(self.claimed, name)
         if claim.exists():
             raise FileExistsError(errno.EEXIST, "an earlier run is not settled", str(claim))
-        self._path(self.results, name).unlink(missing_ok=True)
-        self._path(self.waiting, name).rename(claim)
+        remove_atomic(self._path(self.results, name))
+        move_atomic(self._path(self.waiting, name), claim)
 
     def claims(self) -> list[str]:
         """The names of all claimed tasks."""
@@ -140,8 +143,11 @@ class TaskFolder:
         return self._path(self.results, name).is_file()
 
     def store_result(self, name: str, result: Mapping[str, Json]) -> None:
-        """Keep what came of a task (7.2). Raises OSError, ValueError for what is no JSON."""
-        write_atomic(self._path(self.results, name), json_bytes(result))
+        """Keep what came of a task (7.2). Raises OSError, ValueError for what is no JSON or too large."""
+        data = json_bytes(result)
+        if len(data) > MAX_RESULT_BYTES:
+            raise ValueError(f"larger than {MAX_RESULT_BYTES} bytes")
+        write_atomic(self._path(self.results, name), data)
 
     def release(self, name: str) -> None:
         """The claimed task has ended. Raises OSError."""

@@ -69,7 +69,7 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Unreadable:
+class _Unreadable:
     """A file that holds no task: why, since when (on the loop's clock) it is so, and whether that was said."""
 
     signature: Signature
@@ -117,7 +117,7 @@ class ScheduleRunner:
         self._timetable = Timetable()
         self._ready: deque[str] = deque()
         self._running: dict[str, asyncio.Task[bool]] = {}
-        self._unreadable: dict[str, Unreadable] = {}
+        self._unreadable: dict[str, _Unreadable] = {}
         self._from_before: set[str] = set()
         self._place: tuple[int, int] | None = None
         self._wake = asyncio.Event()
@@ -229,7 +229,7 @@ class ScheduleRunner:
         True while there is one that is given that time.
         """
         kept = {name: found for name, found in self._unreadable.items() if name in seen.names - set(seen.tasks)}
-        new = {name: Unreadable(signature, reason, now) for name, (signature, reason) in seen.unreadable.items()}
+        new = {name: _Unreadable(signature, reason, now) for name, (signature, reason) in seen.unreadable.items()}
         self._unreadable = {**kept, **new}
         for name, found in self._unreadable.items():
             if not found.said and now - found.since >= self._pace.settle:
@@ -309,8 +309,12 @@ class ScheduleRunner:
     def _store_result(self, name: str, document: dict[str, Json]) -> None:
         """Store it; a result that cannot be stored is no reason to lose sight of the task that has run."""
         try:
-            self._folder.store_result(name, document)
-        except (OSError, ValueError) as error:
+            try:
+                self._folder.store_result(name, document)
+            except ValueError as error:  # an in-process tool gave what is no JSON, or it is huge
+                note = f"{both('结果无法保存', 'the result cannot be kept')}: {error}"
+                self._folder.store_result(name, {**document, "result": {"note": note}})
+        except OSError as error:
             log.error("the result of task %s cannot be stored: %s", name, error)
 
     def _document(self, task: Task, call: ToolCall, result: ToolResult) -> dict[str, Json]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from app.extend import Door, ErrorKind, TaskFinished, TaskScheduled
+from app.extend import Door, ErrorKind, TaskScheduled, ToolResult
 from app.schedule import folder as folder_module
 from app.schedule import watch as watch_module
 from app.schedule.runner import MAX_INTERRUPTED
@@ -545,15 +545,15 @@ def test_what_the_disk_refuses_at_the_claim_is_not_run_and_tried_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.task("t", NOW)
-    real = Path.rename
+    real = Path.replace
     refused = [OSError(errno.EROFS, "read-only"), OSError(errno.EROFS, "read-only")]
 
-    def rename(self: Path, target: Path) -> Path:
+    def replace(self: Path, target: Path) -> Path:
         if refused and target.parent.name == ".running":
             raise refused.pop()
         return real(self, target)
 
-    monkeypatch.setattr(Path, "rename", rename)
+    monkeypatch.setattr(Path, "replace", replace)
 
     async def main() -> None:
         async with bench.running():
@@ -704,21 +704,25 @@ def test_only_the_newest_results_are_kept_whatever_their_age(bench: Bench, monke
     assert sorted(path.name for path in bench.folder.results.iterdir()) == ["t3.json", "t4.json", "t5.json"]
 
 
-def test_a_result_that_is_no_json_does_not_hold_the_task(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("odd", "reason"), [(object(), "no JSON"), ("x" * 2000, "larger than 1000 bytes")])
+def test_of_a_result_that_cannot_be_kept_the_file_says_why(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, odd: Any, reason: str
+) -> None:
+    monkeypatch.setattr(folder_module, "MAX_RESULT_BYTES", 1000)
     bench.task("t", NOW)
+    real = bench.tools.call
+
+    async def call(*arguments: Any) -> ToolResult:
+        await real(*arguments)
+        return ToolResult(structured={"a": odd})
+
+    bench.tools.call = call  # type: ignore[method-assign]  # an in-process tool
 
     async def main() -> None:
         async with bench.running():
             await until(bench.finished)
 
-    real = bench.tools.call
-
-    async def odd(*arguments: Any) -> Any:
-        result = await real(*arguments)
-        return type(result)(structured={"a": object()})
-
-    bench.tools.call = odd  # type: ignore[method-assign]  # an in-process tool with a fault
     run(main())
-    assert bench.files() == {}
-    assert "cannot be stored" in caplog.text
-    assert isinstance(bench.events[-1], TaskFinished)
+    (stored,) = bench.files().values()
+    assert stored["status"] == "success"
+    assert reason in stored["result"]["note"]
