@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
 import json
 import logging
@@ -17,7 +18,7 @@ import pytest
 from app.extend import Door, ErrorKind, TaskScheduled, ToolResult
 from app.schedule import folder as folder_module
 from app.schedule import watch as watch_module
-from app.schedule.runner import MAX_INTERRUPTED
+from app.schedule.runner import MAX_INTERRUPTED, Pace
 from tests.schedule.bench import NOW, Bench, looks, until
 from tests.server import run
 
@@ -324,9 +325,7 @@ def test_a_file_that_another_program_is_still_writing_runs_when_it_is_whole_and_
     whole = bench.task("t", NOW).read_text()
     path = bench.folder.waiting / "t.json"
     path.write_text(whole[: len(whole) // 2])
-    bench.pace = type(bench.pace)(
-        **{**{name: getattr(bench.pace, name) for name in bench.pace.__slots__}, "settle": 60}
-    )
+    bench.pace = dataclasses.replace(bench.pace, settle=60)
 
     async def main() -> None:
         async with bench.running() as runner:
@@ -636,7 +635,7 @@ def test_where_changes_are_not_told_the_folder_is_looked_at_all_the_same(
         yield
 
     monkeypatch.setattr(watch_module, "awatch", none_left)
-    bench.pace = type(bench.pace)(tick=60, rescan=60, poll=0.02, rest=0.005, settle=60, retry=60, prune=60)
+    bench.pace = Pace(tick=60, rescan=60, poll=0.02, rest=0.005, settle=60, retry=60, prune=60)
 
     async def main() -> None:
         async with bench.running() as runner:
@@ -650,7 +649,7 @@ def test_where_changes_are_not_told_the_folder_is_looked_at_all_the_same(
 
 
 def test_a_change_that_the_system_tells_of_is_seen_at_once(bench: Bench) -> None:
-    bench.pace = type(bench.pace)(tick=60, rescan=3600, poll=3600, rest=0.005, settle=60, retry=60, prune=3600)
+    bench.pace = Pace(tick=60, rescan=3600, poll=3600, rest=0.005, settle=60, retry=60, prune=3600)
 
     async def main() -> None:
         async with bench.running() as runner:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from app.config.snapshot import load
 from app.demo.script import say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import CallFinished, CallStarted, Door, Outcome, TaskFinished
@@ -168,6 +169,24 @@ def test_a_request_is_armed_at_once_and_a_dropped_file_runs(tmp_path: Path) -> N
             stdin = json.loads(json.loads(result.read_text())["result"]["stdin"])
             del stdin["__vcp_timed_call"]
             assert stdin == {"n": 5, "list": [1], "nothing": None}  # D39: as given
+
+    run(main())
+
+
+def test_settings_that_are_reloaded_hold_for_the_next_task(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path, NOWHERE, config=["ScheduleMaxPending=1"]) as server:
+            body = {"schedule_time": "2099-01-01 08:00", "tool_call": {"tool_name": "Echo"}}
+            answers = []
+            for name in ("a", "b", "c"):
+                answers.append(await server.client.post("/v1/schedule_task", json={**body, "task_id": name}))
+                if name == "b":
+                    with (tmp_path / "config.env").open("a") as file:
+                        file.write("ScheduleMaxPending=2\nDEFAULT_TIMEZONE=Europe/Berlin\n")
+                    server.services.apply(load(tmp_path, {}))
+            assert [answer.status_code for answer in answers] == [200, 400, 200]
+            told = [answers[number].json()["details"]["scheduledTime"] for number in (0, 2)]
+            assert told == ["2099-01-01T08:00:00+08:00", "2099-01-01T08:00:00+01:00"]
 
     run(main())
 
