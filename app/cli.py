@@ -122,7 +122,7 @@ def _configured(options: argparse.Namespace, level: int = logging.INFO) -> Confi
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", config.zone))
     logging.basicConfig(level=logging.DEBUG if config.settings.debug_mode else level, handlers=[handler])
-    for name in ("httpx", "httpcore", "asyncio", "uvicorn"):
+    for name in ("httpx", "httpcore", "asyncio", "uvicorn", "watchfiles"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for problem in config.problems:
         log.warning("%s", problem)

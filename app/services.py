@@ -6,6 +6,7 @@ import itertools
 import logging
 import secrets
 import time
+import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -47,6 +48,10 @@ from app.prompt.engine import PromptEngine
 from app.prompt.files import TextFiles
 from app.prompt.settings import PromptSettings
 from app.prompt.variables import VariableFiles
+from app.schedule.folder import TaskFolder
+from app.schedule.intake import Intake
+from app.schedule.runner import ScheduleRunner
+from app.schedule.timely import TimelyContactGuard
 from app.tools.auth_code import AuthCode
 from app.tools.guard import PasswordGuard
 from app.tools.rendering import ResultFormat
@@ -58,7 +63,7 @@ from app.upstream.targets import SingleUpstream
 
 log = logging.getLogger(__name__)
 
-HOME_FOLDERS = ("Plugin", "Agent", "TVStxt", "dailynote")
+HOME_FOLDERS = ("Plugin", "Agent", "TVStxt", "dailynote", "VCPTimedContacts", "VCPTimedResults")
 """Folders that an installation has; missing ones are made at start."""
 
 
@@ -128,7 +133,11 @@ class Services:
         self.plugins = self._stdio_plugins()
         self.statics = self._static_plugins()
         self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.statics)
-        self.router = Router((self.plugins, *sources), (self._password_guard(), *guards), self.events)
+        self._task_folder = TaskFolder(config.home)
+        self.intake = self._intake()
+        own_guards = (self._password_guard(), self._timely_guard())
+        self.router = Router((self.plugins, *sources), (*own_guards, *guards), self.events)
+        self.schedule = self._schedule()
         self.upstream = UpstreamClient(
             resolver or SingleUpstream(settings.api_url, settings.api_key, settings.upstream_proxy or None),
             RetryPolicy(settings.api_retries, settings.api_retry_delay),
@@ -173,6 +182,33 @@ class Services:
             self._auth_code,
             enabled=lambda: self.settings.vcp_tool_code,
             everywhere=lambda: self.settings.vcp_tool_code_everywhere,
+        )
+
+    def _intake(self) -> Intake:
+        return Intake(
+            self._task_folder,
+            zone=lambda: self.config.zone,
+            limit=lambda: self.settings.schedule_max_pending,
+            told=lambda: self.schedule.look_again(),
+        )
+
+    def _timely_guard(self) -> TimelyContactGuard:
+        return TimelyContactGuard(
+            self.intake, clock=time.time, zone=lambda: self.config.zone, new_uuid=lambda: str(uuid.uuid4())
+        )
+
+    def _schedule(self) -> ScheduleRunner:
+        return ScheduleRunner(
+            self._task_folder,
+            self.router.call,
+            self._spec,
+            self.events,
+            clock=time.time,
+            zone=lambda: self.config.zone,
+            new_id=lambda: self.new_id("task"),
+            limit=lambda: self.settings.schedule_max_running,
+            keep_days=lambda: self.settings.schedule_keep_days,
+            grace=lambda: self.settings.shutdown_seconds,
         )
 
     def _search_plugins(self, before: PluginSet | None = None) -> PluginSet:
@@ -255,7 +291,7 @@ class Services:
 
     def trouble(self) -> str:
         """What is wrong with a part, in its own words; empty while all are well."""
-        return next((said for part in self._lifecycles if (said := part.health())), "")
+        return next((said for part in (*self._lifecycles, self.schedule) if (said := part.health())), "")
 
     def new_id(self, kind: str) -> str:
         """A name for a turn or a call, unique over restarts."""
@@ -298,6 +334,9 @@ class Services:
             for part in self._lifecycles:
                 stack.push_async_callback(part.stop)
                 await part.start()
+            if self.owns_home:  # after all that bring tools: tasks that are due run at once
+                stack.push_async_callback(self.schedule.stop)
+                await self.schedule.start()
             stack.push_async_callback(self.background.stop, grace)
             # The web server has already waited for its requests; what is left now is cancelled at once.
             stack.push_async_callback(self.running.stop_all, 0)

@@ -23,6 +23,7 @@ from app.web.interrupt import interrupt_routes
 from app.web.models import models_routes
 from app.web.openapi import describe_routes
 from app.web.paths import PathTable
+from app.web.schedule_task import schedule_task_routes
 
 CHAT_PATHS = {"/v1/chat/completions": False, "/v1/chatvcp/completions": True}
 """Path of each chat route, and whether it shows tool results whatever the setting says."""
@@ -56,6 +57,7 @@ def create_app(services: Services) -> ASGIApp:
         interrupt_routes(services),
         human_tool_routes(services, blocks),
         health_routes(services),
+        schedule_task_routes(services),
     )
     for group in groups:
         app.include_router(group)
