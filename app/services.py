@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from app.chat.background import BackgroundTasks
 from app.chat.prepare import Preparation
@@ -32,18 +34,23 @@ from app.extend import (
 )
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
+from app.plugins.background import BackgroundLimits
+from app.plugins.callbacks import Callbacks
 from app.plugins.discovery import PluginSet, discover
 from app.plugins.hosts import PluginHost
 from app.plugins.places import Limits
 from app.plugins.processes import Processes
 from app.plugins.stdio import StdioPlugins
 from app.prompt.agents import AgentBook
+from app.prompt.background_results import BackgroundResultSource
 from app.prompt.diaries import AllDiariesSource, DiarySource, Notebooks
 from app.prompt.engine import PromptEngine
 from app.prompt.files import TextFiles
 from app.prompt.settings import PromptSettings
 from app.prompt.variables import VariableFiles
 from app.tools.auth_code import AuthCode
+from app.tools.background_results import BackgroundResults, Retention
+from app.tools.callback_tokens import CallbackTokens
 from app.tools.guard import PasswordGuard
 from app.tools.rendering import ResultFormat
 from app.tools.router import Router
@@ -86,7 +93,7 @@ class Services:
     ``sources``, ``guards``, ``placeholders``, ``preprocessors`` and ``routes`` are what further parts bring,
     ``lifecycles`` those of them that start and stop with the server. Guards are asked in this order, after the
     server's own. One process ``owns_home``: it alone runs schedules, static plugins and watchers; others only run
-    tools (D88).
+    tools (D88). ``node_addresses`` gives the addresses of connected nodes, whose callbacks are taken (D19).
     """
 
     def __init__(
@@ -102,12 +109,15 @@ class Services:
         routes: Sequence[RouteSource] = (),
         lifecycles: Sequence[Lifecycle] = (),
         owns_home: bool = True,
+        node_addresses: Callable[[], Collection[str]] = tuple,
     ) -> None:
         settings = config.settings
         self.config = config
         self.key = key
         self.owns_home = owns_home
         self.routes = tuple(routes)
+        self.node_addresses = node_addresses
+        self._address = ""
         self._lifecycles = tuple(lifecycles)
         self._placeholders = tuple(placeholders)
         self._preprocessors = tuple(preprocessors)
@@ -119,6 +129,8 @@ class Services:
         self._agents = AgentBook(config.home / "agent_map.json", TextFiles(config.home / "Agent"))
         self._variable_files = VariableFiles(TextFiles(config.home / "TVStxt"))
         self._auth_code = AuthCode(config.home)
+        self.callback_tokens = CallbackTokens(config.home / ".vcp" / "callbacks", time.time)
+        self.background_results = self._background_results()
         self.found_plugins = self._search_plugins()
         self.plugins = self._stdio_plugins()
         self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins,)
@@ -178,7 +190,29 @@ class Services:
 
     def plugin_environ(self) -> Mapping[str, str]:
         """The environment that plugins see: the configuration of now, and where and how to call back to the server."""
-        return {**self.config.environ, "PORT": str(self.settings.port), "Key": self.key}
+        return {**self.config.environ, "PORT": str(self.port), "Key": self.key}
+
+    def served_at(self, address: str) -> None:
+        """The server listens at this address, such as ``http://127.0.0.1:4711``."""
+        self._address = address
+
+    @property
+    def port(self) -> int:
+        """The port that the server listens on; until it does, the configured one."""
+        return urlsplit(self._address).port or self.settings.port
+
+    def _callback_base(self) -> str:
+        address = self._address or f"http://127.0.0.1:{self.settings.port}"
+        return self.settings.callback_base_url or f"{address}/plugin-callback"
+
+    def _background_results(self) -> BackgroundResults:
+        home = self.config.home
+        return BackgroundResults(
+            home / "VCPAsyncResults",
+            home / ".vcp" / "background_results",
+            lambda: Retention(self.settings.background_result_days, self.settings.background_result_count),
+            time.time,
+        )
 
     def _stdio_plugins(self) -> StdioPlugins:
         settings = self.settings
@@ -195,7 +229,11 @@ class Services:
             project_base=self.config.home,
             environ=self.plugin_environ,
             auth_code=self._auth_code,
-            port=settings.port,
+            port=lambda: self.port,
+            callbacks=Callbacks(self.callback_tokens, self.background_results, self.events, self._callback_base),
+            background_limits=lambda: BackgroundLimits(
+                self.settings.background_max_running, self.settings.background_max_seconds
+            ),
         )
 
     def _prompt_engine(self) -> PromptEngine:
@@ -218,7 +256,12 @@ class Services:
             self._agents,
             self._variable_files,
             self.router.specs,
-            (DiarySource(notebooks), AllDiariesSource(notebooks), *self._placeholders),
+            (
+                DiarySource(notebooks),
+                AllDiariesSource(notebooks),
+                BackgroundResultSource(self.background_results, lambda: self.settings.tool_result_max_chars),
+                *self._placeholders,
+            ),
             time.time,
         )
 
@@ -266,6 +309,8 @@ class Services:
             await self.upstream.start()
             stack.push_async_callback(self.plugins.stop)
             await self.plugins.start()
+            if self.owns_home:
+                await asyncio.to_thread(self.background_results.sweep)
             for part in self._lifecycles:
                 stack.push_async_callback(part.stop)
                 await part.start()

@@ -173,6 +173,14 @@ class Settings(BaseSettings):
     plugin_queue_seconds: Seconds = Field(default=60, alias="PluginQueueSeconds")
     plugin_output_limit_mb: int = Field(default=64, alias="PluginOutputLimitMB", ge=1, le=4096)
     plugin_stop_seconds: Seconds = Field(default=2, alias="PluginStopSeconds")
+    background_max_running: int = Field(default=64, alias="BackgroundMaxRunning", ge=0, le=10_000)
+    background_max_seconds: float = Field(
+        default=0, alias="BackgroundMaxSeconds", ge=0, le=31_536_000, allow_inf_nan=False
+    )
+    background_result_days: int = Field(default=90, alias="BackgroundResultDays", ge=0, le=36_500)
+    background_result_count: int = Field(default=10_000, alias="BackgroundResultCount", ge=0, le=1_000_000)
+    callback_base_url: WebAddress = Field(default="", alias="CALLBACK_BASE_URL")
+    callback_body_limit_mb: int = Field(default=8, alias="CallbackBodyLimitMB", ge=1, le=32)
 
     # Prompts and time
     default_timezone: ZoneName = Field(default=DEFAULT_ZONE, alias="DEFAULT_TIMEZONE")
