@@ -72,7 +72,7 @@ class Callbacks:
 
         Without that their placeholders would promise a result for ever.
         """
-        if not exit_code:
+        if not exit_code or not process.tasks:
             return
         log.warning("background process %d of plugin %s ended with code %d", process.pid, process.plugin, exit_code)
         for task in process.tasks:

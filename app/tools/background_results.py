@@ -70,11 +70,11 @@ class BackgroundResults:
         name = result_file(plugin, task)
         if name is None:
             raise BadRequestError(both("插件名或任务 ID 不能用作文件名", "plugin name or task id is no file name"))
-        data = await asyncio.to_thread(_encoded, body)
         async with self._locks[zlib.crc32(name.encode()) % LOCKS]:
-            await asyncio.to_thread(self._write, name, data)
+            await asyncio.to_thread(self._write, name, body)
 
-    def _write(self, name: str, data: bytes) -> None:
+    def _write(self, name: str, body: Json) -> None:
+        data = _encoded(body)
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / name
         _contained(self._folder, path)
@@ -187,7 +187,7 @@ def _encoded(body: Json) -> bytes:
 
 def _too_deep(body: Json) -> bool:
     level = [body]
-    for _ in range(DEPTH_LIMIT + 1):
+    for _ in range(DEPTH_LIMIT):
         level = [
             inner
             for value in level

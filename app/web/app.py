@@ -25,13 +25,14 @@ from app.web.human_tool import human_tool_routes
 from app.web.interrupt import interrupt_routes
 from app.web.models import models_routes
 from app.web.openapi import describe_routes
+from app.web.plugin_callback import CALLBACK_PATHS, plugin_callback_routes
 
 log = logging.getLogger(__name__)
 
 CHAT_PATHS = {"/v1/chat/completions": False, "/v1/chatvcp/completions": True}
 """Path of each chat route, and whether it shows tool results whatever the setting says."""
 
-OWN_ACCESS = {"/healthz": Access.OPEN, "/readyz": Access.OPEN}
+OWN_ACCESS = {"/healthz": Access.OPEN, "/readyz": Access.OPEN, **dict.fromkeys(CALLBACK_PATHS, Access.OWN)}
 """Templates of the server's own routes that do not need the key. With ``Access.OWN`` a route checks its callers."""
 
 
@@ -63,6 +64,7 @@ def create_app(services: Services) -> ASGIApp:
         interrupt_routes(services),
         human_tool_routes(services, blocks),
         health_routes(services),
+        plugin_callback_routes(services, blocks),
     )
     for group in groups:
         app.include_router(group)

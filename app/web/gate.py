@@ -27,7 +27,7 @@ CLIENT_IP = "vcp.client_ip"
 # Which pages may read an answer is not for the upstream to say, whose headers are passed on.
 _OURS = frozenset({b"access-control-allow-origin", b"access-control-allow-credentials"})
 _METHODS = "GET,HEAD,PUT,PATCH,POST,DELETE"
-_UNAUTHORIZED = "Unauthorized (Bearer token required)"
+UNAUTHORIZED = "Unauthorized (Bearer token required)"
 _NO_PATH_KEY = both(
     "路径的第一段必须带有密钥，如 pw=<密钥>", "the first part of the path must hold the key, as in pw=<key>"
 )
@@ -103,11 +103,11 @@ class Gate:
                 return self._path_key_refusal(rule, rule.path_key, path, address)
             if rule.access in (Access.OPEN, Access.OWN):
                 return None
-        if self._authorized(headers):
+        if bears_key(headers, self._key()):
             return path_key_error(400, _NO_PATH_KEY) if self.table.lacks_path_key(path) else None
         if headers.get("authorization"):
             self._blocks.wrong_key(address)
-        return error_response(path, UnauthorizedError(_UNAUTHORIZED))
+        return error_response(path, UnauthorizedError(UNAUTHORIZED))
 
     def _path_key_refusal(self, rule: Rule, path_key: PathKey, path: str, address: str) -> Response | None:
         expected = path_key.expected().encode("utf-8", "surrogateescape")
@@ -119,14 +119,6 @@ class Gate:
             return None
         self._blocks.wrong_path_key(address, given)
         return path_key_error(401, path_key.wrong)
-
-    def _authorized(self, headers: Headers) -> bool:
-        key = self._key()
-        # Header values are latin-1 to ASGI while keys may be any text; bytes are what was sent. Blanks behind a value
-        # are no part of it to HTTP, but the parser leaves them.
-        given = headers.get("authorization", "").encode("latin-1").rstrip(b" \t")
-        expected = b"Bearer " + key.encode("utf-8", "surrogateescape")
-        return bool(key) and hmac.compare_digest(given, expected)
 
     def _with_cors(self, request: Headers, send: Send, for_admins: bool) -> Send:
         allowed = None if for_admins else self._allowed_origin(request.get("origin"))
@@ -159,3 +151,12 @@ class Gate:
             headers.append((b"vary", b"Access-Control-Request-Headers"))
         await send({"type": "http.response.start", "status": 204, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
+
+
+def bears_key(headers: Headers, key: str) -> bool:
+    """Whether a request brings this key; in constant time, and never for an empty one (B5, B6)."""
+    # Header values are latin-1 to ASGI while keys may be any text; bytes are what was sent. Blanks behind a value
+    # are no part of it to HTTP, but the parser leaves them.
+    given = headers.get("authorization", "").encode("latin-1").rstrip(b" \t")
+    expected = b"Bearer " + key.encode("utf-8", "surrogateescape")
+    return bool(key) and hmac.compare_digest(given, expected)

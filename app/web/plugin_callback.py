@@ -7,7 +7,6 @@ plugin was given one. Whoever may call is decided here, for the gate lets this r
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import re
 
@@ -24,7 +23,7 @@ from app.services import Services
 from app.web.blocking import AddressBlocks
 from app.web.body import ClientGoneError, read_body
 from app.web.errors import JsonResponse
-from app.web.gate import CLIENT_IP, UNAUTHORIZED
+from app.web.gate import CLIENT_IP, UNAUTHORIZED, bears_key
 from app.web.openapi import described
 
 log = logging.getLogger(__name__)
@@ -82,11 +81,10 @@ async def _allowed(services: Services, request: Request, token: str, plugin: str
     """D19: this machine, connected nodes, calls and tasks that are known; and whoever has the key."""
     if _is_local(request) or request.scope[CLIENT_IP] in services.node_addresses():
         return True
-    given = request.headers.get("authorization", "").encode("latin-1").rstrip(b" \t")
-    if services.key and hmac.compare_digest(given, b"Bearer " + services.key.encode("utf-8", "surrogateescape")):
+    if bears_key(request.headers, services.key):
         return True
     tokens = services.callback_tokens
-    if token and await asyncio.to_thread(tokens.accepts, token, plugin, task):
+    if bool(token) and await asyncio.to_thread(tokens.accepts, token, plugin, task):
         return True
     return await asyncio.to_thread(tokens.knows, plugin, task)
 
@@ -123,7 +121,11 @@ def _check_names(request: Request, plugin: str, task: str) -> None:
 
 async def _body(request: Request, limit: int) -> Json:
     data = await read_body(request.scope, request.receive, limit)
+
+    def parsed() -> Json:
+        return strict_json(data.decode("utf-8-sig"))
+
     try:
-        return await asyncio.to_thread(lambda: strict_json(data.decode("utf-8-sig")))
+        return await asyncio.to_thread(parsed)
     except (ValueError, RecursionError) as error:
         raise BadRequestError(f"{both('请求体不是 JSON', 'the request body is not JSON')}: {error}") from None
