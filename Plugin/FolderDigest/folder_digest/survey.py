@@ -36,7 +36,7 @@ class File:
 
 @dataclass(slots=True)
 class Survey:
-    """All that was found. ``links``, ``hidden`` and ``unreadable`` count what was passed over."""
+    """All that was found, by path. ``links``, ``hidden`` and ``unreadable`` count what was passed over."""
 
     files: list[File] = field(default_factory=list)
     folders: int = 0
@@ -53,7 +53,7 @@ class Survey:
     def digest(self) -> str:
         """One SHA-256 over names, sizes and contents; it is the same wherever the folder lies."""
         whole = hashlib.sha256()
-        for file in sorted(self.files, key=lambda file: file.path):
+        for file in self.files:
             whole.update(f"{file.path}\0{file.size}\0{file.sha256}\n".encode("utf-8", "surrogatepass"))
         return whole.hexdigest()
 
@@ -92,6 +92,7 @@ def survey(folder: Path) -> Survey:
                 f"the folder is too large: the limits are {MAX_BYTES // 1024**3} GiB and {MAX_SECONDS:g} s",
             )
         found.files.append(file)
+    found.files.sort(key=lambda file: file.path)
     return found
 
 
