@@ -110,6 +110,25 @@ def test_a_turn_goes_on_at_the_first_answer_and_later_prompts_show_how_far_the_w
     run(main())
 
 
+def test_a_plugin_is_told_the_port_that_the_server_really_has(tmp_path: Path) -> None:
+    show = '{name: os.environ.get(name) for name in ("CALLBACK_BASE_URL", "SERVER_PORT", "PORT")}'
+    script = f'import json, os\nprint(json.dumps({{"status": "success", "result": {show}}}), flush=True)\n'
+    write_plugin(tmp_path, "Shows", script, pluginType="asynchronous")
+
+    async def main() -> None:
+        for config, base in (("PORT=0", ""), ("CALLBACK_BASE_URL=https://far.example/x/", "https://far.example/x")):
+            async with running(tmp_path, NOWHERE, config=[config]) as server:
+                body = call_text("Shows")
+                answer = await server.client.post(
+                    "/v1/human/tool", content=body, headers={"Content-Type": "text/plain"}
+                )
+                told = answer.json()
+                assert told["CALLBACK_BASE_URL"].rpartition("/")[0] == (base or f"{server.url}/plugin-callback")
+                assert told["SERVER_PORT"] == told["PORT"] == server.url.rpartition(":")[2]
+
+    run(main())
+
+
 def test_a_callback_before_the_first_answer_is_taken(tmp_path: Path) -> None:
     worker(tmp_path, 'tell({"message": "quicker than the answer"}, Origin="https://not-local"); answer()\n')
 
