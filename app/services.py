@@ -131,6 +131,9 @@ class Services:
         self._auth_code = AuthCode(config.home)
         self.callback_tokens = CallbackTokens(config.home / ".vcp" / "callbacks", time.time)
         self.background_results = self._background_results()
+        self.callbacks = Callbacks(
+            self.callback_tokens, self.background_results, self.events, lambda: self._callback_base()
+        )
         self.found_plugins = self._search_plugins()
         self.plugins = self._stdio_plugins()
         self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins,)
@@ -230,7 +233,7 @@ class Services:
             environ=self.plugin_environ,
             auth_code=self._auth_code,
             port=lambda: self.port,
-            callbacks=Callbacks(self.callback_tokens, self.background_results, self.events, self._callback_base),
+            callbacks=self.callbacks,
             background_limits=lambda: BackgroundLimits(
                 self.settings.background_max_running, self.settings.background_max_seconds
             ),

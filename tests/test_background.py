@@ -6,6 +6,8 @@ O15, P51 - P53, D14, D19, D27, B34 with real processes and a real network.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import http.client
 import json
 import signal
 import socket
@@ -17,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
-from app.demo.script import say
+from app.demo.script import Hold, Reply, say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import BackgroundResult
 from tests.plugins.watching import appears, lives, vanishes
@@ -142,23 +145,26 @@ def test_a_callback_before_the_first_answer_is_taken(tmp_path: Path) -> None:
     run(main())
 
 
-def test_an_interrupt_after_the_first_answer_leaves_the_work_alone(tmp_path: Path) -> None:  # D27
-    folder = worker(tmp_path, 'answer(); wait("go"); tell({"message": "done all the same"})\n')
+def test_an_interrupt_after_the_first_answer_leaves_the_work_alone_and_pushes_nothing(tmp_path: Path) -> None:  # D27
+    folder = worker(
+        tmp_path, 'answer(); wait("go"); tell({"message": "done all the same"})\n', webSocketPush={"enabled": True}
+    )
 
     async def main() -> None:
         async with (
-            ScriptedUpstream(lambda asked: say(call_text("Worker") if asked.number == 1 else "ok")) as up,
+            ScriptedUpstream([say(call_text("Worker")), Reply((Hold(),))]) as up,
             running(tmp_path, up.base_url) as server,
         ):
             turn = asyncio.ensure_future(server.stream("work", requestId="r-1"))
-            await appears(folder / "pid")
-            await until(lambda: bool(server.services.plugins.background.living()))
+            await up.held()
             await server.client.post("/v1/interrupt", json={"requestId": "r-1"})
             await turn
             (process,) = server.services.plugins.background.living()
             assert lives(process.pid)
             (folder / "go").touch()
             await until(lambda: any(isinstance(event, BackgroundResult) for event in server.events))
+            (told,) = [event for event in server.events if isinstance(event, BackgroundResult)]
+            assert (told.body, told.push) == ({"message": "done all the same"}, None)
 
     run(main())
 
@@ -177,6 +183,41 @@ def test_folder_digest_works_from_the_call_to_the_prompt(tmp_path: Path) -> None
             (text,) = await prompt(server, up, shown)
             assert text.startswith("目录摘要 / Folder digest: dailynote\n")
             assert "x.txt" in text
+
+    run(main())
+
+
+def files(root: Path) -> set[Path]:
+    return {path for path in root.rglob("*") if ".vcp" not in path.parts}
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/plugin-callback/Worker/..%2F..%2Fconfig",
+        "/plugin-callback/Worker/%2e%2e",
+        "/plugin-callback/Worker/..%5C..%5Cconfig",
+        "/plugin-callback/x/Worker%2F..%2Fy",
+        "/plugin-callback/x%2fWorker/7",
+        "/plugin-callback/Worker/a%00b",
+        "/plugin-callback/Worker/%ff%fe%2F7",
+        "/plugin-callback/%2e%2e/%2e%2e/%2e%2e",
+    ],
+)
+def test_encoded_separators_reach_no_file(tmp_path: Path, target: str) -> None:  # spec 1.10, B3
+    home = tmp_path / "outer" / "home"
+    worker(home, "answer()\n")
+
+    def post(server: Running) -> int:
+        with contextlib.closing(http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)) as plain:
+            plain.request("POST", target, body=b'{"message":"hostile"}')
+            return plain.getresponse().status
+
+    async def main() -> None:
+        async with running(home, NOWHERE) as server:
+            before = files(tmp_path)
+            assert await asyncio.to_thread(post, server) in (400, 401, 404)
+            assert files(tmp_path) == before
 
     run(main())
 

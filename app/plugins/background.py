@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from typing import Any
 
 from app.errors import both
 from app.extend import Clock
@@ -45,7 +46,7 @@ class BackgroundProcess:
     tasks: tuple[str, ...] = ()
 
 
-Ended = Callable[[BackgroundProcess, int | None], Awaitable[None]]
+Ended = Callable[[BackgroundProcess, int | None], Coroutine[Any, Any, None]]
 """Told when a background process has ended, with its exit code (negative: a signal)."""
 
 
@@ -146,11 +147,8 @@ class BackgroundProcesses:
             life.end.cancel()
         self._start(ended(life.process, life.child.exit_code))
 
-    def _start(self, work: Awaitable[None]) -> None:
-        async def done() -> None:
-            await work
-
-        task = asyncio.create_task(done())
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 

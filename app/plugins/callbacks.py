@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import logging
 import signal
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.errors import VcpError, both
-from app.extend import BackgroundResult, EventSink, ToolPush
+from app.extend import BackgroundResult, EventSink, Mute, ToolPush
 from app.plugins.background import BackgroundProcess
 from app.plugins.discovery import Plugin
 from app.plugins.environment import CALLBACK_BASE_URL
@@ -19,6 +20,12 @@ from app.tools.background_results import BackgroundResults
 from app.tools.callback_tokens import CallbackTokens
 
 log = logging.getLogger(__name__)
+
+MUTES = 4096
+"""Calls and tasks of which it is remembered whose turn they belong to."""
+
+SLACK_SECONDS = 1.0
+"""How far the clock of a file system may be behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +46,36 @@ class Callbacks:
         self._results = results
         self._events = events
         self._base = base
+        self._mutes: OrderedDict[str, Mute] = OrderedDict()
 
-    async def issue(self, plugin: Plugin) -> CallbackAddress:
-        """The address for one call: the plugin's own setting, else the server's, and a token of this call behind it."""
+    async def issue(self, plugin: Plugin, mute: Mute) -> CallbackAddress:
+        """The address for one call: the plugin's own setting, else the server's, and a token of this call behind it.
+
+        ``mute`` is the switch of the turn that the call belongs to.
+        """
         base = (plugin.own.get(CALLBACK_BASE_URL, "").strip() or self._base()).rstrip("/")
         try:
             token = await asyncio.to_thread(self._tokens.issue, plugin.name)
         except OSError as error:
             log.error("plugin %s gets no callback token (%s); only local callbacks will be taken", plugin.name, error)
             return CallbackAddress(base)
+        self._note(token, mute)
         return CallbackAddress(f"{base}/{token}", token)
 
-    async def answered(self, address: CallbackAddress, plugin: str, ids: TaskIds) -> None:
+    def muted(self, token: str, plugin: str, task: str) -> bool:
+        """Whether the turn that a callback belongs to was interrupted, so that nothing is pushed any more (D27)."""
+        mute = self._mutes.get(token) or self._mutes.get(_key(plugin, task))
+        return mute is not None and mute.muted
+
+    def _note(self, key: str, mute: Mute) -> None:
+        self._mutes[key] = mute
+        while len(self._mutes) > MUTES:
+            self._mutes.popitem(last=False)
+
+    async def answered(self, address: CallbackAddress, plugin: str, ids: TaskIds, mute: Mute) -> None:
         """The first answer of a call is there, and names these tasks."""
+        for task in ids.named + ids.possible:
+            self._note(_key(plugin, task), mute)
         try:
             await asyncio.to_thread(self._remember, address, plugin, ids)
         except OSError as error:
@@ -65,6 +89,7 @@ class Callbacks:
     def withdraw(self, address: CallbackAddress) -> None:
         """The call ended without an answer."""
         if address.token:
+            self._mutes.pop(address.token, None)
             self._tokens.withdraw(address.token)
 
     async def ended(self, process: BackgroundProcess, exit_code: int | None, push: ToolPush | None) -> None:
@@ -76,7 +101,8 @@ class Callbacks:
             return
         log.warning("background process %d of plugin %s ended with code %d", process.pid, process.plugin, exit_code)
         for task in process.tasks:
-            if await asyncio.to_thread(self._results.stored_since, process.plugin, task, process.started):
+            since = process.started - SLACK_SECONDS
+            if await asyncio.to_thread(self._results.stored_since, process.plugin, task, since):
                 continue
             body = {"status": "Failed", "requestId": task, "reason": _reason(exit_code)}
             try:
@@ -84,7 +110,12 @@ class Callbacks:
             except (OSError, VcpError) as error:
                 log.error("the failure of task %s of plugin %s cannot be noted: %s", task, process.plugin, error)
                 continue
-            self._events.publish(BackgroundResult(process.plugin, task, body, push))
+            shown = None if self.muted("", process.plugin, task) else push
+            self._events.publish(BackgroundResult(process.plugin, task, body, shown))
+
+
+def _key(plugin: str, task: str) -> str:
+    return f"{plugin}\0{task}"
 
 
 def _reason(exit_code: int) -> str:

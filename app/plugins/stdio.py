@@ -137,7 +137,7 @@ class StdioPlugins:
     ) -> ToolResult:
         """The first answer of a background plugin; its process works on (D14, P51)."""
         name, callbacks = spec.name, self._callbacks
-        address = await callbacks.issue(plugin) if callbacks is not None else None
+        address = await callbacks.issue(plugin, context.mute) if callbacks is not None else None
         ids = TaskIds()
 
         def tasks(answer: Answer) -> tuple[str, ...]:
@@ -157,7 +157,7 @@ class StdioPlugins:
             if callbacks is not None and address is not None and (ran is None or ran.answer is None):
                 callbacks.withdraw(address)
         if callbacks is not None and address is not None and ran.answer is not None:
-            await callbacks.answered(address, name, ids)
+            await callbacks.answered(address, name, ids, context.mute)
         return _result(name, ran, self._processes, "initial response")
 
     def _job(

@@ -67,7 +67,8 @@ def plugin_callback_routes(services: Services, blocks: AddressBlocks) -> APIRout
         except OSError as error:
             log.error("the result of task %r of plugin %s cannot be stored: %s", task, plugin, error)
             return _refused(both("结果无法保存，请稍后重试", "the result cannot be stored, try again later"), 500)
-        services.events.publish(BackgroundResult(plugin, task, body, found.manifest.push))
+        push = None if services.callbacks.muted(token, plugin, task) else found.manifest.push
+        services.events.publish(BackgroundResult(plugin, task, body, push))
         return JsonResponse(CALLBACK_DONE)
 
     return router
