@@ -144,12 +144,13 @@ async def _serving(config: Config, key: ServerKey) -> int:
             demo_address = await stack.enter_async_context(serve(create_demo(zone=config.zone)))
             resolver = SingleUpstream(demo_address, DEMO_KEY)
         services = Services(config, key.value, resolver=resolver)
+
+        def on_started(address: str) -> None:
+            services.served_at(address)
+            _announce(config, key, address)
+
         await serve_until_signal(
-            create_app(services),
-            settings.host,
-            settings.port,
-            settings.shutdown_seconds,
-            lambda address: _announce(config, key, address),
+            create_app(services), settings.host, settings.port, settings.shutdown_seconds, on_started
         )
     return EXIT_OK
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import secrets
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from app.chat.background import BackgroundTasks
 from app.chat.prepare import Preparation
@@ -33,6 +35,8 @@ from app.extend import (
 )
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
+from app.plugins.background import BackgroundLimits
+from app.plugins.callbacks import Callbacks
 from app.plugins.discovery import PluginSet, discover
 from app.plugins.hosts import PluginHost
 from app.plugins.places import Limits
@@ -42,6 +46,7 @@ from app.plugins.static_values import StaticValues
 from app.plugins.statics import StaticPlugins
 from app.plugins.stdio import StdioPlugins
 from app.prompt.agents import AgentBook
+from app.prompt.background_results import BackgroundResultSource
 from app.prompt.diaries import ALL_DIARIES, AllDiariesSource, DiarySource, Notebooks
 from app.prompt.emoji_lists import LISTS_FOLDER, EmojiListSource
 from app.prompt.engine import PromptEngine
@@ -53,6 +58,8 @@ from app.schedule.intake import Intake
 from app.schedule.runner import ScheduleRunner
 from app.schedule.timely import TimelyContactGuard
 from app.tools.auth_code import AuthCode
+from app.tools.background_results import BackgroundResults, Retention
+from app.tools.callback_tokens import CallbackTokens
 from app.tools.guard import PasswordGuard
 from app.tools.rendering import ResultFormat
 from app.tools.router import Router
@@ -95,7 +102,7 @@ class Services:
     ``sources``, ``guards``, ``placeholders``, ``preprocessors`` and ``routes`` are what further parts bring,
     ``lifecycles`` those of them that start and stop with the server. Guards are asked in this order, after the
     server's own. One process ``owns_home``: it alone runs schedules, static plugins and watchers; others only run
-    tools (D88).
+    tools (D88). ``node_addresses`` gives the addresses of connected nodes, whose callbacks are taken (D19).
     """
 
     def __init__(
@@ -111,12 +118,15 @@ class Services:
         routes: Sequence[RouteSource] = (),
         lifecycles: Sequence[Lifecycle] = (),
         owns_home: bool = True,
+        node_addresses: Callable[[], Collection[str]] = tuple,
     ) -> None:
         settings = config.settings
         self.config = config
         self.key = key
         self.owns_home = owns_home
         self.routes = tuple(routes)
+        self.node_addresses = node_addresses
+        self._address = ""
         self._lifecycles = tuple(lifecycles)
         self._placeholders = tuple(placeholders)
         self._preprocessors = tuple(preprocessors)
@@ -129,6 +139,11 @@ class Services:
         self._variable_files = VariableFiles(TextFiles(config.home / "TVStxt"))
         self._emoji_lists = EmojiListSource(TextFiles(config.home / LISTS_FOLDER))
         self._auth_code = AuthCode(config.home)
+        self.callback_tokens = CallbackTokens(config.home / ".vcp" / "callbacks", time.time)
+        self.background_results = self._background_results()
+        self.callbacks = Callbacks(
+            self.callback_tokens, self.background_results, self.events, lambda: self._callback_base()
+        )
         self.found_plugins = self._search_plugins()
         self.plugins = self._stdio_plugins()
         self.statics = self._static_plugins()
@@ -220,7 +235,29 @@ class Services:
 
     def plugin_environ(self) -> Mapping[str, str]:
         """The environment that plugins see: the configuration of now, and where and how to call back to the server."""
-        return {**self.config.environ, "PORT": str(self.settings.port), "Key": self.key}
+        return {**self.config.environ, "PORT": str(self.port), "Key": self.key}
+
+    def served_at(self, address: str) -> None:
+        """The server listens at this address, such as ``http://127.0.0.1:4711``."""
+        self._address = address
+
+    @property
+    def port(self) -> int:
+        """The port that the server listens on; until it does, the configured one."""
+        return urlsplit(self._address).port or self.settings.port
+
+    def _callback_base(self) -> str:
+        address = self._address or f"http://127.0.0.1:{self.settings.port}"
+        return self.settings.callback_base_url or f"{address}/plugin-callback"
+
+    def _background_results(self) -> BackgroundResults:
+        home = self.config.home
+        return BackgroundResults(
+            home / "VCPAsyncResults",
+            home / ".vcp" / "background_results",
+            lambda: Retention(self.settings.background_result_days, self.settings.background_result_count),
+            time.time,
+        )
 
     def _stdio_plugins(self) -> StdioPlugins:
         settings = self.settings
@@ -237,7 +274,11 @@ class Services:
             project_base=self.config.home,
             environ=self.plugin_environ,
             auth_code=self._auth_code,
-            port=settings.port,
+            port=lambda: self.port,
+            callbacks=self.callbacks,
+            background_limits=lambda: BackgroundLimits(
+                self.settings.background_max_running, self.settings.background_max_seconds
+            ),
         )
 
     def _static_plugins(self) -> StaticPlugins:
@@ -279,6 +320,7 @@ class Services:
                 DiarySource(notebooks),
                 AllDiariesSource(notebooks),
                 self.statics,
+                BackgroundResultSource(self.background_results, lambda: self.settings.tool_result_max_chars),
                 *self._placeholders,
             ),
             time.time,
@@ -331,6 +373,7 @@ class Services:
             if self.owns_home:
                 stack.push_async_callback(self.statics.stop)
                 await self.statics.start()
+                await asyncio.to_thread(self.background_results.sweep)
             for part in self._lifecycles:
                 stack.push_async_callback(part.stop)
                 await part.start()

@@ -165,4 +165,5 @@ async def running(
         serve(create_app(services), grace=2) as url,
         httpx.AsyncClient(base_url=url, headers=HEADERS, timeout=60, trust_env=False, verify=False) as client,
     ):
+        services.served_at(url)
         yield Running(url, services, client, events)

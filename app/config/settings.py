@@ -24,7 +24,7 @@ DEFAULT_ZONE = "Asia/Shanghai"
 
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_SECRETS = frozenset({"Key", "API_Key", "Image_Key", "UpstreamProxy"})
+_SECRETS = frozenset({"Key", "API_Key", "Image_Key", "UpstreamProxy", "AdminPassword"})
 _MAX_SHOWN = 40
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 
@@ -142,6 +142,8 @@ class Settings(BaseSettings):
     shutdown_seconds: Seconds = Field(default=10, alias="ShutdownSeconds")
     debug_mode: Flag = Field(default=False, alias="DebugMode")
     compat_profile: Profile = Field(default="baseline", alias="compat_profile")
+    admin_username: str = Field(default="", alias="AdminUsername")
+    admin_password: str = Field(default="", alias="AdminPassword", repr=False)
 
     # The model API
     api_url: WebAddress = Field(default="", alias="API_URL")
@@ -178,6 +180,14 @@ class Settings(BaseSettings):
     schedule_max_pending: int = Field(default=10_000, alias="ScheduleMaxPending", ge=1, le=100_000)
     schedule_max_running: int = Field(default=8, alias="ScheduleMaxRunning", ge=1, le=1000)
     schedule_keep_days: int = Field(default=30, alias="ScheduleKeepDays", ge=1, le=36_500)
+    background_max_running: int = Field(default=64, alias="BackgroundMaxRunning", ge=0, le=10_000)
+    background_max_seconds: float = Field(
+        default=0, alias="BackgroundMaxSeconds", ge=0, le=31_536_000, allow_inf_nan=False
+    )
+    background_result_days: int = Field(default=90, alias="BackgroundResultDays", ge=0, le=36_500)
+    background_result_count: int = Field(default=10_000, alias="BackgroundResultCount", ge=0, le=1_000_000)
+    callback_base_url: WebAddress = Field(default="", alias="CALLBACK_BASE_URL")
+    callback_body_limit_mb: int = Field(default=8, alias="CallbackBodyLimitMB", ge=1, le=32)
 
     # Prompts and time
     default_timezone: ZoneName = Field(default=DEFAULT_ZONE, alias="DEFAULT_TIMEZONE")

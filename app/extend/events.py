@@ -135,7 +135,10 @@ class DiaryWritten:
 
 @dataclass(frozen=True, slots=True)
 class BackgroundResult:
-    """A background plugin has told its final result (spec 1.10); ``body`` is what it sent, ``push`` its manifest's."""
+    """A background plugin has told how far it is, or its final result (spec 1.10); ``body`` is what it sent.
+
+    ``push`` is its manifest's, or None when nothing is to be pushed, for instance because its turn was interrupted.
+    """
 
     plugin: str
     task_id: str

@@ -6,6 +6,7 @@ import logging
 from datetime import UTC, datetime
 
 from app.extend import (
+    BackgroundResult,
     CallFinished,
     CallFound,
     DiaryWritten,
@@ -30,7 +31,7 @@ def _line(text: str, limit: int) -> str:
     return shown if len(shown) <= limit and len(text) <= 2 * limit else shown[:limit] + "…"
 
 
-LOGGED = (CallFound, CallFinished, DiaryWritten, TurnFinished, TaskScheduled, TaskFinished)
+LOGGED = (BackgroundResult, CallFound, CallFinished, DiaryWritten, TurnFinished, TaskScheduled, TaskFinished)
 """The kinds of events that may get a line."""
 
 
@@ -53,6 +54,8 @@ def log_event(event: Event) -> None:
                 event.waited,
                 event.ran,
             )
+        case BackgroundResult():
+            log.info("task %s of %s: a result came", _line(event.task_id, MAX_NAME), _line(event.plugin, MAX_NAME))
         case DiaryWritten():
             log.info("turn %s: diary of %s written to %s", event.turn_id, _line(event.maid, MAX_NAME), event.file_path)
         case TurnFinished():

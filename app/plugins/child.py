@@ -37,7 +37,7 @@ class Child:
 
     ``spoke`` is done at the first output or exit, ``exited`` when the leader has ended, ``closed`` when both output
     pipes are at their end, ``flooded`` when more than ``output_limit`` bytes came, ``done_with`` when whoever ran the
-    child has ended or left it.
+    child has ended or left it. ``more`` is done at the first standard output since the last ``listen``.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class Child:
         self.closed: asyncio.Future[None] = self._loop.create_future()
         self.flooded: asyncio.Future[None] = self._loop.create_future()
         self.done_with: asyncio.Future[None] = self._loop.create_future()
+        self.more: asyncio.Future[None] = self._loop.create_future()
         self._process = subprocess.Popen(
             argv,
             stdin=subprocess.PIPE,
@@ -156,6 +157,7 @@ class Child:
             _settle(self.flooded)
         elif descriptor == self._stdout:
             self.stdout += data
+            _settle(self.more)
         else:
             self.stderr += data
             del self.stderr[:-STDERR_KEPT_BYTES]
@@ -169,6 +171,11 @@ class Child:
                 pipe.close()
         if not self._open:
             _settle(self.closed)
+
+    def listen(self) -> None:
+        """Tell by ``more`` of what comes from now on."""
+        if self.more.done():
+            self.more = self._loop.create_future()
 
     async def drain(self) -> None:
         """Take what the ended leader left in the pipes, and no more than that (D15)."""

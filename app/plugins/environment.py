@@ -65,6 +65,8 @@ SAFE_NAMES = frozenset(
 SAFE_PREFIXES = ("LC_", "XDG_")
 AUTH_CODE = "DECRYPTED_AUTH_CODE"
 REQUEST_IP = "VCP_REQUEST_IP"
+CALLBACK_BASE_URL = "CALLBACK_BASE_URL"
+CALLBACK_PLUGIN = "PLUGIN_NAME_FOR_CALLBACK"
 
 _WHOLE_NUMBER = re.compile(r"\s*([+-]?)0*([0-9]+)")
 
@@ -132,8 +134,11 @@ def child_environment(
     *,
     client_ip: str | None = None,
     auth_code: str | None = None,
+    callback_base: str | None = None,
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The environment of one synchronous child, and the names left out because no process could take them.
+    """The environment of one child that answers a call, and the names left out because no process could take them.
+
+    ``callback_base`` is where a background plugin calls back: it appends ``/<plugin>/<task id>`` itself.
 
     ``auth_code`` is handed over only to plugins with ``requiresAdmin``; whoever starts such a plugin refuses to do so
     without a code (B11). Nothing of that name, nor a stale client address, is ever inherited.
@@ -152,6 +157,9 @@ def child_environment(
     environment["PYTHONIOENCODING"] = "utf-8"
     if manifest.requires_admin and auth_code:
         environment[AUTH_CODE] = auth_code
+    if callback_base is not None:
+        environment[CALLBACK_BASE_URL] = callback_base
+        environment[CALLBACK_PLUGIN] = manifest.name
     impossible = tuple(name for name, value in environment.items() if not _possible(name, value))
     for name in impossible:
         del environment[name]

@@ -102,8 +102,13 @@ class Manifest:
 
     @property
     def callable_over_stdio(self) -> bool:
-        """True for plugins that run as one process per call and answer when it ends (spec 5.3)."""
-        return self.plugin_type == "synchronous" and self.protocol == "stdio"
+        """True for plugins that run as one process per call (spec 5.3)."""
+        return self.plugin_type in ("synchronous", "asynchronous") and self.protocol == "stdio"
+
+    @property
+    def answers_first(self) -> bool:
+        """True for plugins whose process answers first and goes on working (spec 5.6 asynchronous)."""
+        return self.plugin_type == "asynchronous" and self.protocol == "stdio"
 
     @property
     def static_over_stdio(self) -> bool:

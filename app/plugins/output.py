@@ -55,8 +55,15 @@ def read_answer(stdout: bytes | bytearray) -> Answer | None:
         return None
     fields = _whole(text)
     if fields is None:
-        span = last_object(text)
-        fields = _whole(text[span[0] : span[1]]) if span is not None else _whole(text.rpartition("\n")[2])
+        data = text.encode()
+        span = last_object(data)
+        fields = _whole(decode(data[span[0] : span[1]]) if span is not None else text.rpartition("\n")[2])
+    return None if fields is None else Answer(fields)
+
+
+def read_object(data: bytes | bytearray) -> Answer | None:
+    """The answer that is this object and nothing else (D14); None when it cannot be read after all."""
+    fields = _whole(decode(data))
     return None if fields is None else Answer(fields)
 
 

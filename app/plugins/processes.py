@@ -2,7 +2,8 @@
 
 What happens to the process group of a call:
 
-* answered: helpers that the plugin started are left alone, counted, and ended when the server stops (D41);
+* answered: helpers that the plugin started are left alone, counted, and ended when the server stops (D41), and so is
+  a background plugin itself, which answers first and works afterwards (``background.py``);
 * time-out, interrupt, crash, no answer, too much output: SIGTERM, ``stop_seconds``, SIGKILL, reaped; a second cancel
   does not skip that (D27).
 
@@ -19,7 +20,7 @@ import asyncio
 import contextlib
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -34,6 +35,9 @@ THREADED_READ_BYTES = 1024 * 1024
 """Outputs larger than this are read as JSON in a thread."""
 
 Answer = TypeVar("Answer")
+
+Look = Callable[[bytearray], Answer | bool]
+"""Looks for an answer in an output that grows: the answer, True to be asked again at once, False for not yet."""
 
 
 class Ending(StrEnum):
@@ -113,14 +117,43 @@ class Processes:
         ``read`` finds the answer in the standard output, or None. Raises QueueError without a place, StoppingError,
         OSError when the process cannot be started. Cancelling ends the process group before the cancellation goes on.
         """
+        return await self._placed(job, lambda child: self._watch(child, read), started, lambda _: None)
+
+    async def run_until_answer(
+        self,
+        job: Job,
+        look: Look[Answer],
+        read: Callable[[bytearray], Answer | None],
+        started: Callable[..., None],
+        answered: Callable[[Child], None],
+    ) -> Ran[Answer]:
+        """Run one process and return at its first answer (D14); the process goes on and ``answered`` is given it.
+
+        A process that ends before ``look`` found an answer counts as in ``run``, with ``read``. Raises what ``run``
+        raises.
+        """
+        return await self._placed(job, lambda child: self._watch_first(child, look, read), started, answered)
+
+    async def _placed(
+        self,
+        job: Job,
+        watch: Callable[[Child], Awaitable[tuple[Ending, Answer | None]]],
+        started: Callable[..., None],
+        answered: Callable[[Child], None],
+    ) -> Ran[Answer]:
         place = await self._places.take(job.name, job.max_running, _left_until(job.deadline))
         try:
-            return await self._run(job, read, started, place)
+            return await self._run(job, watch, started, answered, place)
         finally:
             place.release()
 
     async def _run(
-        self, job: Job, read: Callable[[bytearray], Answer | None], started: Callable[..., None], place: Place
+        self,
+        job: Job,
+        watch: Callable[[Child], Awaitable[tuple[Ending, Answer | None]]],
+        started: Callable[..., None],
+        answered: Callable[[Child], None],
+        place: Place,
     ) -> Ran[Answer]:
         self._started += 1
         child = Child(
@@ -141,7 +174,7 @@ class Processes:
             async with asyncio.timeout(seconds) as limit:
                 self._running[child] = limit
                 started(pid=child.pid)
-                ending, answer = await self._watch(child, read)
+                ending, answer = await watch(child)
         except TimeoutError:
             ending = Ending.STOPPED if self._stopping else Ending.TIMED_OUT
         finally:
@@ -149,6 +182,7 @@ class Processes:
             stdout = child.stdout
             if ending is Ending.ANSWERED:
                 self._leave(child)
+                answered(child)
             else:
                 await _see_through(asyncio.ensure_future(self._end(child)))
         return Ran(ending, answer, stdout, child.stderr, child.exit_code)
@@ -175,6 +209,24 @@ class Processes:
         if child.flooded.done():
             return Ending.FLOODED, None
         return (Ending.SILENT if answer is None else Ending.ANSWERED), answer
+
+    async def _watch_first(
+        self, child: Child, look: Look[Answer], read: Callable[[bytearray], Answer | None]
+    ) -> tuple[Ending, Answer | None]:
+        while True:
+            if child.exited.done():
+                await child.drain()
+            over = child.exited.done() or child.closed.done() or child.flooded.done()
+            child.listen()
+            found = look(child.stdout)
+            if found is True:
+                await asyncio.sleep(0)  # there is more to look at, and others want their turn
+            elif found is not False:
+                return Ending.ANSWERED, found
+            elif over:
+                return await self._watch(child, read)
+            else:
+                await _first(child.more, child.exited, child.closed, child.flooded)
 
     def _leave(self, child: Child) -> None:
         """Let go of a child that has answered; what it left running goes on."""
@@ -209,6 +261,22 @@ class Processes:
             _reap(child)
             child.close_pipes()
             self._forget(child)
+
+    async def end_left(self, child: Child) -> None:
+        """End a child that had answered, and all that it started: SIGTERM, a pause, SIGKILL."""
+        loop = asyncio.get_running_loop()
+        last = loop.time() + self.limits.stop_seconds
+        _signal_left(child, kill=False)
+        strays = await asyncio.to_thread(signal_strays, child.mark, {child.pid}, kill=False)
+        # What is left of a group is no child of ours, so nothing tells when it ends.
+        while loop.time() < last and (  # noqa: ASYNC110 - no event to wait for
+            _lives(child) or any(is_marked(pid, child.mark) for pid in strays)
+        ):
+            await asyncio.sleep(GROUP_POLL_SECONDS)
+        _signal_left(child, kill=True)
+        await asyncio.to_thread(kill_strays, child.mark, {child.pid})
+        await _first(child.exited, timeout=REAP_SECONDS)
+        self._prune()
 
     def _forget(self, child: Child) -> None:
         self._running.pop(child, None)

@@ -1,4 +1,7 @@
-"""Synchronous stdio plugins as a source of tools: one process per call (spec 5.3-5.6)."""
+"""Stdio plugins as a source of tools: one process per call (spec 5.3-5.6).
+
+A synchronous plugin answers when its process ends; an asynchronous one answers first and works on in the background.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,22 @@ import json
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from app.errors import VcpError, both
-from app.extend import LOCAL, CallContext, Door, ErrorKind, ToolCall, ToolResult, ToolSpec
+from app.extend import LOCAL, CallContext, Clock, Door, ErrorKind, ToolCall, ToolResult, ToolSpec
+from app.plugins.background import BackgroundLimits, BackgroundProcess, BackgroundProcesses
+from app.plugins.callbacks import Callbacks
 from app.plugins.command import SERVER_INTERPRETER, CommandError, plan_launch
 from app.plugins.discovery import Plugin, PluginSet
 from app.plugins.environment import ServerFacts, child_environment
 from app.plugins.output import Answer, bad_output, failure, read_answer, result_of_answer, stderr_text
 from app.plugins.places import QueueError, StoppingError
 from app.plugins.processes import Ending, Job, Processes, Ran
+from app.plugins.task_ids import TaskIds, task_ids
 from app.protocol.arguments import to_text
 from app.protocol.json_text import compact_json
 
@@ -27,10 +34,11 @@ log = logging.getLogger(__name__)
 
 
 class StdioPlugins:
-    """All plugins that were found, as tools; those that are no synchronous stdio plugins are listed, not callable.
+    """All plugins that were found, as tools; those that do not run as one process per call are listed, not callable.
 
     ``environ`` gives the server's environment of now, ``config.env`` included; ``auth_code`` the code for
-    administrators' plugins or None when it cannot be read (spec 7.3).
+    administrators' plugins or None when it cannot be read (spec 7.3); ``port`` that which the server listens on.
+    Without ``callbacks`` background plugins are told no address to call back to.
     """
 
     def __init__(
@@ -41,10 +49,15 @@ class StdioPlugins:
         project_base: Path,
         environ: Callable[[], Mapping[str, str]],
         auth_code: Callable[[], str | None],
-        port: int | None = None,
+        port: int | Callable[[], int | None] | None = None,
         server_python: str = sys.executable,
+        callbacks: Callbacks | None = None,
+        background_limits: Callable[[], BackgroundLimits] = BackgroundLimits,
+        clock: Clock = time.time,
     ) -> None:
         self._processes = processes
+        self._callbacks = callbacks
+        self.background = BackgroundProcesses(processes, background_limits, clock)
         self._project_base = project_base.absolute()
         self._environ = environ
         self._auth_code = auth_code
@@ -84,7 +97,7 @@ class StdioPlugins:
 
     async def stop(self) -> None:
         """End every plugin process within bounded time."""
-        await self._processes.stop()
+        await self.background.stop()
 
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
@@ -99,6 +112,8 @@ class StdioPlugins:
         if not plugin.manifest.callable_over_stdio:
             return failure(ErrorKind.EXECUTION, _not_callable(plugin))
         try:
+            if plugin.manifest.answers_first:
+                return await self._call_background(plugin, spec, call, context, started)
             job = self._job(plugin, spec, call, context)
             return _result(name, await self._processes.run(job, read_answer, started), self._processes)
         except _RefusedError as error:
@@ -117,7 +132,43 @@ class StdioPlugins:
             said = both(f'插件 "{name}" 无法运行', f'Plugin "{name}" could not be run')
             return failure(ErrorKind.EXECUTION, f"{said}: {error}")
 
-    def _job(self, plugin: Plugin, spec: ToolSpec, call: ToolCall, context: CallContext) -> Job:
+    async def _call_background(
+        self, plugin: Plugin, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
+    ) -> ToolResult:
+        """The first answer of a background plugin; its process works on (D14, P51)."""
+        name, callbacks = spec.name, self._callbacks
+        address = await callbacks.issue(plugin, context.mute) if callbacks is not None else None
+        ids = TaskIds()
+
+        def tasks(answer: Answer) -> tuple[str, ...]:
+            nonlocal ids
+            ids = task_ids(name, answer.fields, result_of_answer(name, answer, None, "").structured)
+            return ids.named
+
+        async def ended(process: BackgroundProcess, exit_code: int | None) -> None:
+            if callbacks is not None:
+                await callbacks.ended(process, exit_code, spec.push)
+
+        ran: Ran[Answer] | None = None
+        try:
+            job = self._job(plugin, spec, call, context, callback_base=address.base if address is not None else None)
+            ran = await self.background.run(job, started, call_id=call.id, tasks=tasks, ended=ended)
+        finally:
+            if callbacks is not None and address is not None and (ran is None or ran.answer is None):
+                callbacks.withdraw(address)
+        if callbacks is not None and address is not None and ran.answer is not None:
+            await callbacks.answered(address, name, ids, context.mute)
+        return _result(name, ran, self._processes, "initial response")
+
+    def _job(
+        self,
+        plugin: Plugin,
+        spec: ToolSpec,
+        call: ToolCall,
+        context: CallContext,
+        *,
+        callback_base: str | None = None,
+    ) -> Job:
         manifest = plugin.manifest
         code = self._auth_code() if manifest.requires_admin else None
         if manifest.requires_admin and not code:
@@ -129,7 +180,13 @@ class StdioPlugins:
             )
         environ = self._environ()
         environment, left_out = child_environment(
-            manifest, plugin.own, environ, self._facts(environ), client_ip=context.client_ip, auth_code=code
+            manifest,
+            plugin.own,
+            environ,
+            self._facts(environ),
+            client_ip=context.client_ip,
+            auth_code=code,
+            callback_base=callback_base,
         )
         if left_out:
             log.warning("plugin %s runs without variables no process can take: %s", spec.name, ", ".join(left_out))
@@ -151,9 +208,10 @@ class StdioPlugins:
         )
 
     def _facts(self, environ: Mapping[str, str]) -> ServerFacts:
+        port = self._port() if callable(self._port) else self._port
         return ServerFacts(
             project_base=self._project_base,
-            port=str(self._port) if self._port is not None else environ.get("PORT"),
+            port=str(port) if port is not None else environ.get("PORT"),
             image_key=self._image_key or environ.get("Image_Key"),
         )
 
@@ -228,14 +286,14 @@ def _not_callable(plugin: Plugin) -> str:
     )
 
 
-def _result(name: str, ran: Ran[Answer], processes: Processes) -> ToolResult:
+def _result(name: str, ran: Ran[Answer], processes: Processes, awaited: str = "execution") -> ToolResult:
     tail = stderr_text(ran.stderr)
     if ran.answer is not None:
         return result_of_answer(name, ran.answer, ran.exit_code, tail)
     if ran.ending is Ending.SILENT:
         return bad_output(name, ran.stdout, ran.exit_code, tail)
     kind, text = {
-        Ending.TIMED_OUT: (ErrorKind.TIMEOUT, f'Plugin "{name}" execution timed out.'),
+        Ending.TIMED_OUT: (ErrorKind.TIMEOUT, f'Plugin "{name}" {awaited} timed out.'),
         Ending.STOPPED: (
             ErrorKind.CANCELLED,
             both(f'插件 "{name}" 已结束：服务器正在关闭。', f'Plugin "{name}" was ended: the server is stopping.'),

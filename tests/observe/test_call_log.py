@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from app.extend import (
+    BackgroundResult,
     CallContext,
     CallFinished,
     CallFound,
@@ -38,6 +39,7 @@ def finished(result: ToolResult, outcome: Outcome, tool: str = "Echo") -> CallFi
 @pytest.mark.parametrize(
     ("event", "level", "parts"),
     [
+        (BackgroundResult("Video", "t-7", {"message": SECRET}, None), logging.INFO, ["t-7 of Video"]),
         (CallFound("t1", "c1", "Echo", "inside a think part"), logging.INFO, ["Echo", "inside a think part"]),
         (
             finished(ToolResult(structured={"out": SECRET}), Outcome.SUCCESS),

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from app.extend import CallContext, Door, ToolCall, ToolResult
+from app.plugins.background import BackgroundLimits
+from app.plugins.callbacks import Callbacks
 from app.plugins.discovery import PluginSet, discover
 from app.plugins.places import Limits
 from app.plugins.processes import Processes
@@ -36,6 +38,8 @@ class Bench:
         self.threads = False
         self.uvloop = False
         self.loads = 0
+        self.callbacks: Callbacks | None = None
+        self.background = BackgroundLimits()
 
     def plugin(self, name: str, script: str, **fields: Any) -> Path:
         """Write a Python plugin; ``fields`` go into its manifest."""
@@ -68,6 +72,8 @@ class Bench:
                 auth_code=lambda: self.auth_code,
                 port=6005,
                 server_python=sys.executable,
+                callbacks=self.callbacks,
+                background_limits=lambda: self.background,
             )
             await source.start()
             try:

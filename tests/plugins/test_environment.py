@@ -129,3 +129,11 @@ def test_variables_that_no_process_can_take_are_left_out_and_named(make: Any) ->
     environment, left_out = child_environment(make(), {}, environ, FACTS)
     assert set(left_out) == {"BIG", "NUL", "A=B", "", "HALF"}
     assert environment["OK"] == "y"
+
+
+def test_a_background_plugin_is_told_where_and_as_whom_to_call_back(make: Any) -> None:  # spec 5.4
+    environ = {**ENVIRON, "CALLBACK_BASE_URL": "http://inherited", "PLUGIN_NAME_FOR_CALLBACK": "inherited"}
+    manifest = make(configSchema={"CALLBACK_BASE_URL": "string"}, inheritEnv=False)
+    environment, _ = child_environment(manifest, {}, environ, FACTS, callback_base="http://server/plugin-callback/t")
+    assert environment["CALLBACK_BASE_URL"] == "http://server/plugin-callback/t"
+    assert environment["PLUGIN_NAME_FOR_CALLBACK"] == manifest.name

@@ -208,7 +208,7 @@ def test_numbers_that_json_has_no_words_for_arrive_as_words() -> None:
 
 
 def test_a_cut_off_answer_does_not_give_way_to_something_inside_it() -> None:
-    assert last_object('{"status":"success","result":{"status":"success","result":"inner"}') is None
+    assert last_object(b'{"status":"success","result":{"status":"success","result":"inner"}') is None
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,8 @@ def test_an_answer_is_found_between_any_lines_without_braces(
 
 @given(st.text(st.sampled_from('{}[]":, ste\\u1\n'), max_size=60))
 def test_the_search_never_falls_over_and_finds_only_objects(text: str) -> None:
-    span = last_object(text)
+    data = text.encode()
+    span = last_object(data)
     if span is not None:
-        assert text[span[0]] == "{"
-        assert text[span[1] - 1] == "}"
+        assert data[span[0] : span[0] + 1] == b"{"
+        assert data[span[1] - 1 : span[1]] == b"}"

@@ -198,7 +198,10 @@ def test_the_script_may_be_named_from_the_projects_root(bench: Bench) -> None:  
     ("fields", "words"),
     [
         ({"pluginType": "static"}, "(type: static, protocol: stdio) is not a supported stdio plugin"),
-        ({"pluginType": "asynchronous"}, "(type: asynchronous, protocol: stdio) is not a supported stdio plugin"),
+        (
+            {"pluginType": "asynchronous", "communication": {"protocol": "direct"}},
+            "(type: asynchronous, protocol: direct) is not a supported stdio plugin",
+        ),
         (
             {"pluginType": "service", "entryPoint": {"type": "nodejs", "script": "x.js"}, "communication": {}},
             "(type: service, protocol: direct) is not a supported stdio plugin for a direct call. "

@@ -57,6 +57,8 @@ def test_it_holds_every_route_and_says_which_are_open(tmp_path: Path) -> None:
         "/v1/schedule_task": True,
         "/healthz": False,
         "/readyz": False,
+        "/plugin-callback/{plugin}/{task}": False,
+        "/plugin-callback/{token}/{plugin}/{task}": False,
     }
 
 
