@@ -16,6 +16,7 @@ from app.chat.running import RunningTurns
 from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config import dotenv
+from app.config.model_redirect import ModelRedirect
 from app.config.settings import Settings
 from app.config.snapshot import Config
 from app.errors import ConfigError, both
@@ -116,6 +117,7 @@ class Services:
         self.events.listen(log_event, *LOGGED)
         self._ids = itertools.count(1)
         self._run_id = secrets.token_hex(4)
+        self.model_redirect = ModelRedirect(config.home, time.monotonic)
         self._agents = AgentBook(config.home / "agent_map.json", TextFiles(config.home / "Agent"))
         self._variable_files = VariableFiles(TextFiles(config.home / "TVStxt"))
         self._auth_code = AuthCode(config.home)

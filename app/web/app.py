@@ -18,6 +18,7 @@ from app.web.admin_access import AdminAccess
 from app.web.blocking import AddressBlocks
 from app.web.chat import ChatRoute
 from app.web.declared import AccessTable, RefusedRouteError, served_routes
+from app.web.embeddings import EmbeddingsRoute
 from app.web.errors import OPENAI_PATHS, guarded, install_error_handlers
 from app.web.gate import Gate
 from app.web.health import health_routes
@@ -25,6 +26,7 @@ from app.web.human_tool import human_tool_routes
 from app.web.interrupt import interrupt_routes
 from app.web.models import models_routes
 from app.web.openapi import describe_routes
+from app.web.pass_through import PassThrough
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +60,7 @@ def create_app(services: Services) -> ASGIApp:
     chat = {path: ChatRoute(services, show_vcp=show_vcp) for path, show_vcp in CHAT_PATHS.items()}
     for path, route in chat.items():
         app.router.routes.append(Route(path, route, methods=["POST"]))
+    app.router.routes.append(Route("/v1/embeddings", EmbeddingsRoute(services), methods=["POST"]))
     groups = (
         models_routes(services),
         interrupt_routes(services),
@@ -67,7 +70,7 @@ def create_app(services: Services) -> ASGIApp:
     for group in groups:
         app.include_router(group)
     own = [route for holder in (app, *groups) for route in holder.routes if isinstance(route, Route)]
-    routes = _Routes(app, own, lambda: services.routes)
+    routes = _Routes(app, own, lambda: (PassThrough(services), *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
     routes.gate = Gate(
         _ChatFirst({path: guarded(route) for path, route in chat.items()}, app),
