@@ -175,6 +175,7 @@ class Settings(BaseSettings):
     compat_profile: Profile = Field(default="baseline", alias="compat_profile")
     admin_username: str = Field(default="", alias="AdminUsername")
     admin_password: str = Field(default="", alias="AdminPassword", repr=False)
+    metrics_public: Flag = Field(default=False, alias="MetricsPublic")
 
     # The model API
     api_url: WebAddress = Field(default="", alias="API_URL")
