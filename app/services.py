@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 
 from app.chat.background import BackgroundTasks
@@ -21,6 +22,7 @@ from app.config.settings import Settings
 from app.config.snapshot import Config
 from app.errors import ConfigError, both
 from app.extend import (
+    CallFinished,
     CallFormat,
     Guard,
     Lifecycle,
@@ -33,7 +35,9 @@ from app.extend import (
 )
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
+from app.observe.dumps import DebugDumps
 from app.observe.metrics import OBSERVED, Metrics
+from app.observe.server_log import LOG_FOLDER
 from app.plugins.discovery import PluginSet, discover
 from app.plugins.hosts import PluginHost
 from app.plugins.places import Limits
@@ -117,6 +121,7 @@ class Services:
         self.events = EventBus()
         self.events.listen(log_event, *LOGGED)
         self.metrics = self._metrics()
+        self.dumps = self._debug_dumps()
         self._ids = itertools.count(1)
         self._run_id = secrets.token_hex(4)
         self.model_redirect = ModelRedirect(config.home, time.monotonic)
@@ -155,7 +160,7 @@ class Services:
         """What a turn works with until its end, of the configuration of now."""
         return TurnParts(
             upstream=self.upstream,
-            preparation=Preparation(self._prompt_engine(), self._preprocessors, self.events),
+            preparation=Preparation(self._prompt_engine(), self._preprocessors, self.events, self.dumps.dump),
             call_tool=self.router.call,
             find_spec=self._spec,
             events=self.events,
@@ -164,7 +169,17 @@ class Services:
             zone=self.config.zone,
             new_id=self._new_call_id,
             call_format=self._call_format,
+            dump=self.dumps.dump,
         )
+
+    def _debug_dumps(self) -> DebugDumps:
+        dumps = DebugDumps(
+            self.config.home / LOG_FOLDER,
+            lambda: self.settings.debug_dump_files if self.settings.debug_mode else 0,
+            lambda: datetime.now(self.config.zone),
+        )
+        self.events.listen(dumps.observe, CallFinished)
+        return dumps
 
     def _metrics(self) -> Metrics:
         metrics = Metrics(time.monotonic)
@@ -286,6 +301,7 @@ class Services:
         """Start all parts; at the end stop them in reverse, within bounded time (P43, P83)."""
         grace = self.config.settings.shutdown_seconds
         async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.dumps.settle)
             stack.push_async_callback(self.upstream.stop)
             await self.upstream.start()
             stack.push_async_callback(self.plugins.stop)

@@ -176,6 +176,10 @@ class Settings(BaseSettings):
     admin_username: str = Field(default="", alias="AdminUsername")
     admin_password: str = Field(default="", alias="AdminPassword", repr=False)
     metrics_public: Flag = Field(default=False, alias="MetricsPublic")
+    server_log: Flag = Field(default=True, alias="ServerLog")
+    server_log_max_mb: int = Field(default=10, alias="ServerLogMaxMB", ge=1, le=4096)
+    server_log_files: int = Field(default=10, alias="ServerLogFiles", ge=1, le=10_000)
+    debug_dump_files: int = Field(default=200, alias="DebugDumpFiles", ge=0, le=100_000)
 
     # The model API
     api_url: WebAddress = Field(default="", alias="API_URL")

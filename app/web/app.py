@@ -82,6 +82,7 @@ def create_app(services: Services) -> ASGIApp:
         blocks=blocks,
         cors_origins=lambda: services.settings.cors_origins,
         admin=admin,
+        tell_themselves=CHAT_PATHS,  # one line for each turn is enough
     )
     services.metrics.watch("vcp_blocked_addresses", "Addresses that are refused now.", blocks.count)
     services.metrics.watch(

@@ -20,7 +20,7 @@ from app.services import Services
 from app.web.body import ClientGoneError, read_body
 from app.web.errors import JsonResponse, send_error
 from app.web.event_stream import EventStream
-from app.web.gate import CLIENT_IP
+from app.web.gate import CLIENT_IP, log_post
 from app.web.special_models import SpecialModels
 
 log = logging.getLogger(__name__)
@@ -88,11 +88,13 @@ class ChatRoute:
             limit = services.config.settings.chat_body_limit_mb * 1024 * 1024
             body = parse_object(await read_body(scope, receive, limit))
             if not self._show_vcp and self._special.is_image_chat(body):
+                log_post(scope["path"], scope[CLIENT_IP])
                 await self._special.image_chat(scope, receive, send, body)
                 return
             checked_messages(body)
             services.running.admit()  # others may have come while the body did
         except VcpError as error:
+            log_post(scope["path"], scope[CLIENT_IP])
             await send_error(scope, receive, send, error)
             return
         except ClientGoneError:
