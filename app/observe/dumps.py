@@ -88,7 +88,7 @@ class DebugDumps:
     def _write(self, prefix: str, data: bytes) -> None:
         try:
             private_folder(self._folder)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
             moment = self._now()
             while True:
                 path = self._folder / stamped_name(prefix, moment)

@@ -64,6 +64,7 @@ OBSERVED = (
 
 _MODEL_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 _TOOL_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_STREAM = ("true", "false", UNKNOWN)
 _TOKEN_KINDS = ("prompt_tokens", "completion_tokens")
 
 Labels = tuple[str, ...]
@@ -100,14 +101,18 @@ class Metrics:
         def seconds(name: str, told: str, buckets: Sequence[float], *labels: str) -> Histogram:
             return Histogram(name, told, labels, registry=registry, buckets=buckets)
 
-        self._turn_ends = counter("vcp_turns", "Turns that ended.", "outcome", "stream")
-        self._turn_seconds = seconds("vcp_turn_seconds", "Seconds of a whole turn.", _MODEL_SECONDS, "stream")
+        # Finding the series for some labels takes longer than counting, so those of every turn are found beforehand.
+        ends = counter("vcp_turns", "Turns that ended.", "outcome", "stream")
+        self._ends = {(how.value, stream): ends.labels(how.value, stream) for how in Outcome for stream in _STREAM}
+        whole = seconds("vcp_turn_seconds", "Seconds of a whole turn.", _MODEL_SECONDS, "stream")
+        self._seconds = {stream: whole.labels(stream) for stream in _STREAM[:2]}
         self._rounds = counter("vcp_rounds", "Rounds: requests to the model.")
         self._round_seconds = seconds("vcp_round_seconds", "Seconds of one answer of the model.", _MODEL_SECONDS)
         self._first_token = seconds(
             "vcp_first_token_seconds", "Seconds until the first piece of an answer.", _MODEL_SECONDS
         )
-        self._tokens = counter("vcp_tokens", "Tokens that the model API has reported.", "kind")
+        tokens = counter("vcp_tokens", "Tokens that the model API has reported.", "kind")
+        self._token_kinds = {kind: tokens.labels(kind) for kind in _TOKEN_KINDS}
         self._calls = counter("vcp_tool_calls", "Tool calls that ended.", "tool", "outcome")
         self._doors = counter(
             "vcp_tool_calls_by_door", "Tool calls that ended, by where they came in.", "door", "outcome"
@@ -156,9 +161,9 @@ class Metrics:
             case TurnFinished():
                 turn = self._turns.pop(event.turn_id, None)
                 stream = turn.stream if turn is not None else UNKNOWN
-                self._turn_ends.labels(event.outcome.value, stream).inc()
+                self._ends[event.outcome.value, stream].inc()
                 if turn is not None:
-                    self._turn_seconds.labels(stream).observe(self._clock() - turn.began)
+                    self._seconds[stream].observe(self._clock() - turn.began)
             case CallFound():
                 if event.skipped_why:
                     self._skipped.inc()
@@ -175,7 +180,7 @@ class Metrics:
     def _count_tokens(self, kind: str, usage: Mapping[str, object]) -> None:
         tokens = usage.get(kind)
         if isinstance(tokens, int | float) and 0 <= tokens < 1e15:
-            self._tokens.labels(kind).inc(tokens)
+            self._token_kinds[kind].inc(tokens)
 
     def _count_call(self, event: CallFinished) -> None:
         tool = UNKNOWN if event.spec is None else self._name(event.spec.name)

@@ -109,7 +109,7 @@ class LogFiles:
 
     def _open(self) -> int:
         private_folder(self._folder)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
         moment = self._now()
         while True:
             try:
