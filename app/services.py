@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,10 +20,12 @@ from app.chat.running import RunningTurns
 from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config import dotenv
+from app.config.model_redirect import ModelRedirect
 from app.config.settings import Settings
 from app.config.snapshot import Config
 from app.errors import ConfigError, both
 from app.extend import (
+    CallFinished,
     CallFormat,
     Guard,
     Lifecycle,
@@ -35,6 +38,9 @@ from app.extend import (
 )
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
+from app.observe.dumps import DebugDumps
+from app.observe.metrics import OBSERVED, Metrics
+from app.observe.server_log import LOG_FOLDER
 from app.plugins.background import BackgroundLimits
 from app.plugins.callbacks import Callbacks
 from app.plugins.discovery import PluginSet, discover
@@ -133,8 +139,11 @@ class Services:
         self.started = False
         self.events = EventBus()
         self.events.listen(log_event, *LOGGED)
+        self.metrics = self._metrics()
+        self.dumps = self._debug_dumps()
         self._ids = itertools.count(1)
         self._run_id = secrets.token_hex(4)
+        self.model_redirect = ModelRedirect(config.home, time.monotonic)
         self._agents = AgentBook(config.home / "agent_map.json", TextFiles(config.home / "Agent"))
         self._variable_files = VariableFiles(TextFiles(config.home / "TVStxt"))
         self._emoji_lists = EmojiListSource(TextFiles(config.home / LISTS_FOLDER))
@@ -181,7 +190,7 @@ class Services:
         """What a turn works with until its end, of the configuration of now."""
         return TurnParts(
             upstream=self.upstream,
-            preparation=Preparation(self._prompt_engine(), self._preprocessors, self.events),
+            preparation=Preparation(self._prompt_engine(), self._preprocessors, self.events, self.dumps.dump),
             call_tool=self.router.call,
             find_spec=self._spec,
             events=self.events,
@@ -190,7 +199,37 @@ class Services:
             zone=self.config.zone,
             new_id=self._new_call_id,
             call_format=self._call_format,
+            dump=self.dumps.dump,
         )
+
+    def _debug_dumps(self) -> DebugDumps:
+        dumps = DebugDumps(
+            self.config.home / LOG_FOLDER,
+            lambda: self.settings.debug_dump_files if self.settings.debug_mode else 0,
+            lambda: datetime.now(self.config.zone),
+        )
+        self.events.listen(dumps.observe, CallFinished)
+        return dumps
+
+    def _metrics(self) -> Metrics:
+        metrics = Metrics(time.monotonic)
+        self.events.listen(metrics.observe, *OBSERVED)
+        metrics.watch("vcp_ready", "1 while requests are served and every part is well.", lambda: self.ready)
+        metrics.watch("vcp_running_turns", "Turns that run now.", lambda: len(self.running))
+        metrics.watch(
+            "vcp_plugin_processes",
+            "Processes of plugins that run now, and calls that wait for a place.",
+            lambda: {
+                ("running",): self.plugins.processes.running,
+                ("waiting",): self.plugins.processes.waiting,
+                ("left",): len(self.plugins.processes.left_groups()),
+            },
+            labels=("state",),
+        )
+        metrics.watch(
+            "vcp_dropped_events", "Events that a slow subscriber missed.", lambda: self.events.dropped, counts=True
+        )
+        return metrics
 
     def _password_guard(self) -> PasswordGuard:
         return PasswordGuard(
@@ -366,6 +405,7 @@ class Services:
         """Start all parts; at the end stop them in reverse, within bounded time (P43, P83)."""
         grace = self.config.settings.shutdown_seconds
         async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.dumps.settle)
             stack.push_async_callback(self.upstream.stop)
             await self.upstream.start()
             stack.push_async_callback(self.plugins.stop)
