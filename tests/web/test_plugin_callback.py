@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from app.config.snapshot import load
 from app.extend import BackgroundResult, Event, ToolPush
-from app.services import Services, make_home
+from app.services import HOME_FOLDERS, Services, make_home
 from app.tools import background_results
 from app.web.app import create_app
 from app.web.blocking import KEY_FAILURES
@@ -237,7 +237,7 @@ def test_a_task_id_that_is_no_file_name_is_refused_without_a_write(server: Insta
     assert answer.json["status"] == "error"
     assert "任务 ID" in answer.json["message"] and "task id" in answer.json["message"]
     assert server.stored() == {}
-    assert {path.name for path in server.home.iterdir()} == {"Plugin", "Agent", "TVStxt", "dailynote", "config.env"}
+    assert {path.name for path in server.home.iterdir()} == {*HOME_FOLDERS, "config.env"}
 
 
 @pytest.mark.parametrize(
