@@ -51,6 +51,12 @@ class NotFoundError(VcpError):
     code = "not_found"
 
 
+class CallDepthError(BadRequestError):
+    """Chats and tools have called each other too often."""
+
+    code = "call_depth_exceeded"
+
+
 class BodyTimeoutError(VcpError):
     """The rest of a request body did not come."""
 

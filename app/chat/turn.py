@@ -254,7 +254,11 @@ class Turn:
         if not blocks:
             return
         context = CallContext(
-            turn_id=request.id, door=Door.DIARY_BLOCK, client_ip=request.client_ip, mute=self._handle.mute
+            turn_id=request.id,
+            door=Door.DIARY_BLOCK,
+            client_ip=request.client_ip,
+            depth=request.depth,
+            mute=self._handle.mute,
         )
         work = write_diaries(blocks, parts.new_id, context, parts.call_tool, parts.events)
         parts.background.start(work, f"diary blocks of {request.id}")

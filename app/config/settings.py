@@ -164,6 +164,7 @@ class Settings(BaseSettings):
     forward_round_usage: Flag = Field(default=False, alias="ForwardRoundUsage")
     cancel_tools_on_disconnect: Flag = Field(default=True, alias="CancelToolsOnDisconnect")
     heartbeat_seconds: Seconds = Field(default=5, alias="HeartbeatSeconds")
+    max_call_depth: int = Field(default=5, alias="MaxCallDepth", ge=0, le=100)
 
     # Tools and plugins
     vcp_tool_code: Flag = Field(default=False, alias="VCPToolCode")

@@ -129,7 +129,13 @@ class StdioPlugins:
             )
         environ = self._environ()
         environment, left_out = child_environment(
-            manifest, plugin.own, environ, self._facts(environ), client_ip=context.client_ip, auth_code=code
+            manifest,
+            plugin.own,
+            environ,
+            self._facts(environ),
+            client_ip=context.client_ip,
+            auth_code=code,
+            depth=context.depth,
         )
         if left_out:
             log.warning("plugin %s runs without variables no process can take: %s", spec.name, ", ".join(left_out))
