@@ -50,7 +50,7 @@ from app.tools.router import Router
 from app.upstream.client import UpstreamClient
 from app.upstream.limits import UpstreamLimits
 from app.upstream.retry import RetryPolicy
-from app.upstream.targets import SingleUpstream
+from app.upstream.targets import resolver_of
 
 log = logging.getLogger(__name__)
 
@@ -85,8 +85,8 @@ class Services:
 
     ``sources``, ``guards``, ``placeholders``, ``preprocessors`` and ``routes`` are what further parts bring,
     ``lifecycles`` those of them that start and stop with the server. Guards are asked in this order, after the
-    server's own. One process ``owns_home``: it alone runs schedules, static plugins and watchers; others only run
-    tools (D88).
+    server's own. ``resolver`` serves while the configuration names no model API. One process ``owns_home``: it alone
+    runs schedules, static plugins and watchers; others only run tools (D88).
     """
 
     def __init__(
@@ -123,22 +123,18 @@ class Services:
         self.plugins = self._stdio_plugins()
         self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins,)
         self.router = Router((self.plugins, *sources), (self._password_guard(), *guards), self.events)
-        self.upstream = UpstreamClient(
-            resolver or SingleUpstream(settings.api_url, settings.api_key, settings.upstream_proxy or None),
-            RetryPolicy(settings.api_retries, settings.api_retry_delay),
-            UpstreamLimits(
-                connect=settings.upstream_connect_timeout,
-                first_byte=settings.upstream_first_byte_timeout,
-                idle=settings.upstream_idle_timeout,
-            ),
-            environment=config.environ,
-        )
+        self._fallback_resolver = resolver
+        self.upstream = UpstreamClient(*self._upstream_settings(config), environment=config.environ)
         self.running = RunningTurns(settings.max_running_turns)
         self.background = BackgroundTasks()
         self.turn_parts = self._turn_parts()
 
     def apply(self, config: Config) -> None:
-        """Put a configuration in force for the turns and calls that begin from now on; the others keep theirs."""
+        """Put a configuration in force for the turns and calls that begin from now on; the others keep theirs.
+
+        Raises ConfigError, with nothing changed, when no request to a model API can be made with it.
+        """
+        self.upstream = self.upstream.renewed(*self._upstream_settings(config), environment=config.environ)
         self.config = config
         self.turn_parts = self._turn_parts()
 
@@ -146,6 +142,20 @@ class Services:
     def settings(self) -> Settings:
         """The settings of now; whoever needs one asks at each use, since a reload replaces them."""
         return self.config.settings
+
+    def _upstream_settings(self, config: Config) -> tuple[UpstreamResolver, RetryPolicy, UpstreamLimits]:
+        settings = config.settings
+        given = None if config.has_model_api else self._fallback_resolver
+        return (
+            given or resolver_of(config),
+            RetryPolicy(settings.api_retries, settings.api_retry_delay, settings.upstream_pause_seconds),
+            UpstreamLimits(
+                connect=settings.upstream_connect_timeout,
+                first_byte=settings.upstream_first_byte_timeout,
+                idle=settings.upstream_idle_timeout,
+                queue=settings.upstream_queue_seconds,
+            ),
+        )
 
     def _turn_parts(self) -> TurnParts:
         """What a turn works with until its end, of the configuration of now."""

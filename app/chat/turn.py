@@ -242,6 +242,7 @@ class Turn:
             stream=request.stream,
             user_agent=request.user_agent,
             accept=request.accept,
+            depth=request.depth,
         )
         try:
             return await self._renderer.read(reply, calls, first_token)

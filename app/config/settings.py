@@ -153,6 +153,9 @@ class Settings(BaseSettings):
     upstream_first_byte_timeout: Seconds = Field(default=900, alias="UpstreamFirstByteTimeout")
     upstream_idle_timeout: Seconds = Field(default=300, alias="UpstreamIdleTimeout")
     upstream_errors_as_status: Flag = Field(default=False, alias="UpstreamErrorsAsStatus")
+    api_max_running: int = Field(default=0, alias="ApiMaxRunning", ge=0, le=100_000)
+    upstream_queue_seconds: Seconds = Field(default=60, alias="UpstreamQueueSeconds")
+    upstream_pause_seconds: Seconds = Field(default=15, alias="UpstreamPauseSeconds")
 
     # The turn
     show_vcp: Flag = Field(default=False, alias="ShowVCP")

@@ -1,4 +1,4 @@
-"""``GET /v1/models``: the upstream's list, passed through (spec 1.5)."""
+"""``GET /v1/models``: the upstream's list, passed through; one list where there are several upstreams (spec 1.5)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from app.errors import UpstreamError, VcpError
 from app.protocol import markers
 from app.services import Services
 from app.upstream.urls import redirected
+from app.web.call_depth import call_depth
+from app.web.errors import JsonResponse
 from app.web.headers import raw_header
 
 MAX_LIST_BYTES = 32 * 1024 * 1024
@@ -29,10 +31,13 @@ def models_routes(services: Services) -> APIRouter:
     @router.head("/v1/models", include_in_schema=False)
     @router.get("/v1/models", summary="Models of the upstream")
     async def models(request: Request) -> Response:
+        upstream, user_agent = services.upstream, request.headers.get("user-agent")
+        depth = call_depth(request.headers, services.settings)
         try:
-            reply = await services.upstream.models(
-                user_agent=request.headers.get("user-agent"), accept=request.headers.get("accept")
-            )
+            if upstream.has_several:
+                found = await upstream.merged_models(user_agent=user_agent, depth=depth)
+                return JsonResponse({"object": "list", "data": found})
+            reply = await upstream.models(user_agent=user_agent, accept=request.headers.get("accept"), depth=depth)
             try:
                 place = reply.headers.get("Location")
                 if place is not None and 300 <= reply.status < 400:
