@@ -8,7 +8,7 @@ from app.errors import UpstreamError, both
 from app.extend import UpstreamTarget
 from app.upstream.fleet import Standing
 
-_ANOTHER_MAY_DO = frozenset({401, 402, 403, 404, 408, 429})
+_ANOTHER_MAY_DO = frozenset({401, 402, 403, 404, 407, 408, 429})
 
 
 def fails_over(status: int) -> bool:

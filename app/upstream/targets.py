@@ -74,6 +74,13 @@ class OrderedUpstreams:
         named = [target for target, patterns in self._lists if any(_fits(pattern, name) for pattern in patterns)]
         if found := named or self._others:
             return found
+        if not model:
+            raise ModelNotServedError(
+                both(
+                    "请求没有写明模型，而没有上游提供所有模型：请写明 model，或设置 API_URL",
+                    "the request names no model and no upstream serves every model: name one, or set API_URL",
+                )
+            )
         shown = model if len(model) <= _SHOWN_CHARS else model[:_SHOWN_CHARS] + "…"
         raise ModelNotServedError(
             both(

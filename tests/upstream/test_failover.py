@@ -114,7 +114,7 @@ async def upstreams(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("status", [301, 401, 402, 403, 404, 408, 429, 500, 501, 502, 503, 504, 520, 529])
+@pytest.mark.parametrize("status", [301, 401, 402, 403, 404, 407, 408, 429, 500, 501, 502, 503, 504, 520, 529])
 def test_a_status_that_another_upstream_need_not_have_is_asked_of_the_next_at_once(status: int, stream: bool) -> None:
     async def scene() -> None:
         async with upstreams(says(answer(status)), says(GOOD)) as up:

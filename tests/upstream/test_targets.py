@@ -112,6 +112,8 @@ def test_without_api_url_a_model_that_nobody_names_is_an_error_that_names_it_and
     with pytest.raises(ModelNotServedError, match=r'"two".*API_URL.*Models') as caught:
         found.resolve("two")
     assert (caught.value.status, caught.value.code) == (404, "model_not_found")
+    with pytest.raises(ModelNotServedError, match="names no model"):
+        found.resolve("")
     with pytest.raises(ModelNotServedError) as caught:
         found.resolve("x" * 1_000_000)
     assert len(caught.value.message) < 500
