@@ -76,12 +76,11 @@ class UpstreamClient:
             chance=chance,
         )
 
-    def renewed(
+    def configured(
         self,
         resolver: UpstreamResolver,
         policy: RetryPolicy,
         limits: UpstreamLimits,
-        *,
         environment: Mapping[str, str],
     ) -> UpstreamClient:
         """A client with other settings over the same connections, pauses and places.
