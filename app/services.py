@@ -16,6 +16,7 @@ from app.chat.running import RunningTurns
 from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config import dotenv
+from app.config.model_redirect import ModelRedirect
 from app.config.settings import Settings
 from app.config.snapshot import Config
 from app.errors import ConfigError, both
@@ -32,6 +33,7 @@ from app.extend import (
 )
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
+from app.observe.metrics import OBSERVED, Metrics
 from app.plugins.discovery import PluginSet, discover
 from app.plugins.hosts import PluginHost
 from app.plugins.places import Limits
@@ -114,8 +116,10 @@ class Services:
         self.started = False
         self.events = EventBus()
         self.events.listen(log_event, *LOGGED)
+        self.metrics = self._metrics()
         self._ids = itertools.count(1)
         self._run_id = secrets.token_hex(4)
+        self.model_redirect = ModelRedirect(config.home, time.monotonic)
         self._agents = AgentBook(config.home / "agent_map.json", TextFiles(config.home / "Agent"))
         self._variable_files = VariableFiles(TextFiles(config.home / "TVStxt"))
         self._auth_code = AuthCode(config.home)
@@ -171,6 +175,26 @@ class Services:
             new_id=self._new_call_id,
             call_format=self._call_format,
         )
+
+    def _metrics(self) -> Metrics:
+        metrics = Metrics(time.monotonic)
+        self.events.listen(metrics.observe, *OBSERVED)
+        metrics.watch("vcp_ready", "1 while requests are served and every part is well.", lambda: self.ready)
+        metrics.watch("vcp_running_turns", "Turns that run now.", lambda: len(self.running))
+        metrics.watch(
+            "vcp_plugin_processes",
+            "Processes of plugins that run now, and calls that wait for a place.",
+            lambda: {
+                ("running",): self.plugins.processes.running,
+                ("waiting",): self.plugins.processes.waiting,
+                ("left",): len(self.plugins.processes.left_groups()),
+            },
+            labels=("state",),
+        )
+        metrics.watch(
+            "vcp_dropped_events", "Events that a slow subscriber missed.", lambda: self.events.dropped, counts=True
+        )
+        return metrics
 
     def _password_guard(self) -> PasswordGuard:
         return PasswordGuard(

@@ -24,8 +24,19 @@ DEFAULT_ZONE = "Asia/Shanghai"
 
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_SECRETS = frozenset({"Key", "API_Key", "Image_Key", "UpstreamProxy"})
+_SECRETS = frozenset({"Key", "API_Key", "Image_Key", "UpstreamProxy", "AdminPassword"})
 _MAX_SHOWN = 40
+PASSED_THROUGH = (
+    *(f"POST images/{kind}" for kind in ("generations", "edits", "variations")),
+    *(f"POST audio/{kind}" for kind in ("speech", "transcriptions", "translations")),
+    "POST moderations",
+    "GET models/*",
+)
+"""Routes of the model API that clients may use as they are: a method and a path below ``/v1``."""
+
+_PASS_THROUGH = re.compile(
+    r"(?:(?i:(GET|POST|PUT|PATCH|DELETE)) +)?/?(?i:v1/)?([A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*)(/\*)?"
+)
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 
 
@@ -96,6 +107,24 @@ def _origins(value: object) -> object:
     return origins
 
 
+def _names(value: object) -> object:
+    return tuple(_items(value)) if isinstance(value, str) else value
+
+
+def _pass_throughs(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    routes = []
+    for item in _items(value):
+        found = _PASS_THROUGH.fullmatch(item)
+        if found is None:
+            raise ValueError(
+                f'holds "{_shortened(item)}", which is no path below /v1 such as audio/speech or GET models/*'
+            )
+        routes.append(f"{(found[1] or 'POST').upper()} {found[2]}{found[3] or ''}")
+    return tuple(dict.fromkeys(routes))
+
+
 def _items(value: str) -> list[str]:
     return [item.strip() for item in value.replace("，", ",").split(",") if item.strip()]
 
@@ -114,6 +143,8 @@ ZoneName = Annotated[str, BeforeValidator(_zone)]
 WebAddress = Annotated[str, BeforeValidator(_web_address)]
 Networks = Annotated[tuple[IpNetwork, ...], BeforeValidator(_networks)]
 Origins = Annotated[tuple[str, ...], BeforeValidator(_origins)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+PassThroughs = Annotated[tuple[str, ...], BeforeValidator(_pass_throughs)]
 Profile = Annotated[Literal["baseline", "head"], BeforeValidator(_lower)]
 Extension = Annotated[Literal["txt", "md"], BeforeValidator(_extension)]
 Seconds = Annotated[float, Field(ge=0.01, le=86_400, allow_inf_nan=False)]
@@ -142,6 +173,9 @@ class Settings(BaseSettings):
     shutdown_seconds: Seconds = Field(default=10, alias="ShutdownSeconds")
     debug_mode: Flag = Field(default=False, alias="DebugMode")
     compat_profile: Profile = Field(default="baseline", alias="compat_profile")
+    admin_username: str = Field(default="", alias="AdminUsername")
+    admin_password: str = Field(default="", alias="AdminPassword", repr=False)
+    metrics_public: Flag = Field(default=False, alias="MetricsPublic")
 
     # The model API
     api_url: WebAddress = Field(default="", alias="API_URL")
@@ -156,6 +190,10 @@ class Settings(BaseSettings):
     api_max_running: int = Field(default=0, alias="ApiMaxRunning", ge=0, le=100_000)
     upstream_queue_seconds: Seconds = Field(default=60, alias="UpstreamQueueSeconds")
     upstream_pause_seconds: Seconds = Field(default=15, alias="UpstreamPauseSeconds")
+    whitelist_image_model: Names = Field(default=(), alias="WhitelistImageModel")
+    whitelist_embedding_model: Names = Field(default=(), alias="WhitelistEmbeddingModel")
+    pass_through_routes: PassThroughs = Field(default=PASSED_THROUGH, alias="PassThroughRoutes")
+    pass_through_body_limit_mb: int = Field(default=100, alias="PassThroughBodyLimitMB", ge=1, le=4096)
 
     # The turn
     show_vcp: Flag = Field(default=False, alias="ShowVCP")

@@ -24,7 +24,7 @@ from app.upstream.proxies import EnvironmentProxies
 from app.upstream.reply import EVENT_STREAM, HOP_BY_HOP, Reply
 from app.upstream.retry import Fault, RetryPolicy
 from app.upstream.urls import CHAT_PATH, MODELS_PATH, host_of
-from app.upstream.wire import Wire
+from app.upstream.wire import StreamedBody, Wire
 
 USER_AGENT = f"vcp-server/{__version__}"
 JSON = "application/json"
@@ -148,7 +148,7 @@ class UpstreamClient:
         method: str,
         path: str,
         *,
-        body: bytes | None = None,
+        body: bytes | StreamedBody | None = None,
         headers: Mapping[str, str],
         model: str = "",
         depth: int = 0,
@@ -158,13 +158,15 @@ class UpstreamClient:
         Every status is returned, redirects too; with several upstreams for the model that of the first one that has
         any, when all fail. The key, ``User-Agent`` and ``Accept`` are added where missing; a client's own
         authorization, cookies and hop-by-hop headers are left out. Faults before the first byte are repeated and raised
-        as in ``chat``.
+        as in ``chat``; a streamed body that was begun is sent to nobody else.
         """
         sent = {name: value for name, value in headers.items() if name.lower() not in _NOT_FROM_CLIENT}
         present = {name.lower() for name in sent}
         for name, value in (("User-Agent", USER_AGENT), ("Accept", JSON), *((("Content-Type", JSON),) if body else ())):
             if name.lower() not in present:
                 sent[name] = value
+        if isinstance(body, StreamedBody) and body.length is not None:
+            sent["Content-Length"] = str(body.length)
         return await self._dispatch.ask(
             self._resolver.resolve(model), Sending(method, path, sent, body, depth, any_status=True)
         )

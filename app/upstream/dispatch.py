@@ -19,7 +19,7 @@ from app.upstream.proxies import EnvironmentProxies
 from app.upstream.reply import Reply
 from app.upstream.retry import Fault, RetryPolicy, parse_retry_after
 from app.upstream.urls import host_of, redirected
-from app.upstream.wire import Wire
+from app.upstream.wire import StreamedBody, Wire
 
 _SHORTEST_SECRET = 8
 
@@ -36,9 +36,14 @@ class Sending:
     method: str
     path: str
     headers: Mapping[str, str]
-    body: bytes | None
+    body: bytes | StreamedBody | None
     depth: int = 0
     any_status: bool = False
+
+    @property
+    def spent(self) -> bool:
+        """True when the body was streamed and a part of it is gone: then there is no other attempt."""
+        return isinstance(self.body, StreamedBody) and self.body.begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +77,14 @@ class Dispatch:
                 if candidate is None:
                     continue
                 outcome = await self._attempt(candidate, sending)
-                if isinstance(outcome, Fault) and outcome.stale and candidate.spare:
+                if isinstance(outcome, Fault) and outcome.stale and candidate.spare and not sending.spent:
                     candidate.spare = False  # once only: one that always hangs up must not be asked for ever
                     candidate.end_trial()
                     continue
                 candidate.attempts += 1
                 if not isinstance(outcome, Reply):
-                    self._failed(plan, candidate, outcome)
-                elif outcome.status == 200 or not fails_over(outcome.status):
+                    self._failed(plan, candidate, outcome, last=sending.spent)
+                elif outcome.status == 200 or not fails_over(outcome.status) or sending.spent:
                     return outcome
                 else:
                     plan.drop(candidate)
@@ -174,23 +179,26 @@ class Dispatch:
             retry_after=parse_retry_after(reply.headers.get("Retry-After"), self.clock()),
         )
 
-    def _failed(self, plan: FailOver, candidate: Candidate, outcome: Fault | UpstreamStatusError) -> None:
-        """Note a failed attempt for this request and for the upstream's health; raise a fault of the request itself."""
+    def _failed(
+        self, plan: FailOver, candidate: Candidate, outcome: Fault | UpstreamStatusError, *, last: bool
+    ) -> None:
+        """Note a failed attempt for this request and for the upstream's health; raise the error if it is the last."""
         error: UpstreamError
         if isinstance(outcome, Fault):
             error, what = outcome.error, outcome.error.message
             grave = isinstance(error, UpstreamTimeoutError)
             candidate.failed(self.timer(), self.policy.pause, self.chance(), grave=grave)
             decision = self.policy.after_fault(candidate.attempts, outcome)
-            if decision.wait is None:
+            if decision.wait is None or last:
                 _count(error, candidate.attempts)
         else:
             error, status, what = outcome, outcome.upstream_status, f"status {outcome.upstream_status}"
             self._rate(candidate, status, outcome.retry_after)
             decision = self.policy.after_status(candidate.attempts, status, outcome.retry_after)
             outcome.exhausted = decision.exhausted
-            if not fails_over(status):
-                raise outcome
+            last = last or not fails_over(status)
+        if last:
+            raise error
         plan.failed(candidate, error, decision.wait)
         self._log_failed(plan, candidate, what, decision.wait)
 
