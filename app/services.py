@@ -6,7 +6,7 @@ import itertools
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -50,6 +50,7 @@ from app.tools.guard import PasswordGuard
 from app.tools.rendering import ResultFormat
 from app.tools.router import Router
 from app.upstream.client import UpstreamClient
+from app.upstream.fleet import UpstreamStatus
 from app.upstream.limits import UpstreamLimits
 from app.upstream.retry import RetryPolicy
 from app.upstream.targets import resolver_of
@@ -194,7 +195,22 @@ class Services:
         metrics.watch(
             "vcp_dropped_events", "Events that a slow subscriber missed.", lambda: self.events.dropped, counts=True
         )
+        self._watch_upstreams(metrics)
         return metrics
+
+    def _watch_upstreams(self, metrics: Metrics) -> None:
+        def watch(name: str, told: str, read: Callable[[UpstreamStatus], float], *, counts: bool = False) -> None:
+            def reading() -> dict[tuple[str, ...], float]:
+                return {(status.name or "API_URL",): read(status) for status in self.upstream.status()}
+
+            metrics.watch(name, told, reading, labels=("upstream",), counts=counts)
+
+        watch("vcp_upstream_running", "Requests that run at an upstream now.", lambda status: status.running)
+        watch(
+            "vcp_upstream_resting_seconds", "Seconds for which others are asked first.", lambda status: status.resting
+        )
+        watch("vcp_upstream_attempts", "Attempts at an upstream.", lambda status: status.attempts, counts=True)
+        watch("vcp_upstream_faults", "Attempts that brought no answer.", lambda status: status.faults, counts=True)
 
     def _password_guard(self) -> PasswordGuard:
         return PasswordGuard(

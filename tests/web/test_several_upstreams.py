@@ -126,6 +126,11 @@ def test_one_that_fails_is_not_asked_by_every_request_and_the_server_stays_ready
                 assert await text_of(server, False) == "ok"
             assert (len(first.requests), len(spare.requests)) == (3, 6)
             assert [status.resting > 0 for status in server.services.upstream.status()] == [True, False]
+            numbers = (await server.client.get("/metrics")).text
+            assert 'vcp_upstream_attempts_total{upstream="API_URL"} 3.0' in numbers
+            assert 'vcp_upstream_faults_total{upstream="API_URL"} 3.0' in numbers
+            assert 'vcp_upstream_attempts_total{upstream="spare"} 6.0' in numbers
+            assert 'vcp_upstream_running{upstream="spare"} 0.0' in numbers
             assert (await server.client.get("/readyz")).text == "ready"
 
     run(main())
@@ -190,6 +195,46 @@ def test_the_lists_of_all_upstreams_are_one_and_each_model_stands_where_it_is_se
             (request,) = second.requests
             assert request.headers["authorization"] == "Bearer k"
             assert (request.headers["user-agent"], request.headers["accept"]) == ("my client/1", "application/json")
+
+    run(main())
+
+
+def test_names_for_clients_stand_in_the_merged_list_and_lead_to_the_upstream_of_the_model(tmp_path: Path) -> None:
+    async def main() -> None:
+        (tmp_path / "ModelRedirect.json").write_text('{"nice": "deepseek-1"}', encoding="utf-8")
+        async with (
+            ScriptedUpstream([listing("gpt")]) as first,
+            ScriptedUpstream([listing("deepseek-1"), say("hello")]) as deep,
+            running(
+                tmp_path,
+                first.base_url,
+                config=[f"Upstream_deep_URL={deep.base_url}", "Upstream_deep_Models=deepseek-*"],
+            ) as server,
+        ):
+            answer = await server.client.get("/v1/models")
+            assert [model["id"] for model in answer.json()["data"]] == ["gpt", "nice"]
+            assert await text_of(server, True, model="nice") == "hello"
+            assert deep.requests[1].json["model"] == "deepseek-1"
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [1000, 2_000_000], ids=["held", "streamed"])
+def test_a_body_that_is_streamed_up_goes_to_one_upstream_only_and_others_may_take_over(
+    tmp_path: Path, size: int
+) -> None:
+    async def main() -> None:
+        async with (
+            ScriptedUpstream(lambda _: json_reply({"error": "busy"}, 503)) as first,
+            ScriptedUpstream(lambda _: json_reply({"text": "heard"})) as spare,
+            running(tmp_path, first.base_url, config=[f"Upstream_spare_URL={spare.base_url}"]) as server,
+        ):
+            form = {"content": b"x" * size, "headers": {"Content-Type": "multipart/form-data; boundary=b"}}
+            answer = await server.client.post("/v1/audio/transcriptions", **form)
+            streamed = size > 1000
+            assert answer.status_code == (503 if streamed else 200)
+            assert (len(first.requests), len(spare.requests)) == (1, 0 if streamed else 1)
+            assert [status.running for status in server.services.upstream.status()] == [0, 0]
 
     run(main())
 
