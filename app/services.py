@@ -139,7 +139,7 @@ class Services:
 
         Raises ConfigError, with nothing changed, when no request to a model API can be made with it.
         """
-        self.upstream = self.upstream.configured(*self._upstream_settings(config), config.environ)
+        self.upstream = self.upstream.renewed(*self._upstream_settings(config), environment=config.environ)
         self.config = config
         self.turn_parts = self._turn_parts()
 

@@ -76,17 +76,17 @@ class UpstreamClient:
             chance=chance,
         )
 
-    def configured(
+    def renewed(
         self,
         resolver: UpstreamResolver,
         policy: RetryPolicy,
         limits: UpstreamLimits,
+        *,
         environment: Mapping[str, str],
     ) -> UpstreamClient:
-        """A client with other settings over the same connections, pauses and places.
+        """A client with other settings over the same connections, pauses and places; they start and stop together.
 
-        They start and stop together. Whoever holds this one, a turn for instance, goes on with the settings it began
-        with.
+        Whoever holds this one, a turn for instance, goes on with the settings it began with.
         """
         other = copy(self)
         other._resolver = resolver

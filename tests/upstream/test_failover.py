@@ -190,8 +190,8 @@ def test_an_unusable_proxy_of_the_environment_hands_on_to_an_upstream_that_needs
         async with upstreams(says(GOOD), says(GOOD)) as up:
             first, second = up.resolver.all
             up.resolver.all = (replace(first, base_url="http://a.example"), replace(second, proxy=""))
-            client = up.client.configured(
-                up.resolver, RetryPolicy(), UpstreamLimits(), {"all_proxy": "socks5://secret:1"}
+            client = up.client.renewed(
+                up.resolver, RetryPolicy(), UpstreamLimits(), environment={"all_proxy": "socks5://secret:1"}
             )
             assert await ask(client) == DATA
             assert up.asked == [0, 1]
@@ -568,9 +568,9 @@ def test_a_renewed_client_has_the_new_settings_and_the_old_pauses_and_places() -
         async with upstreams(gated(go), says(GOOD), most=1) as up:
             running = await up.client.chat(b"{}", model="m", stream=True)
             up.client._dispatch.fleet.standing(up.resolver.all[1]).health.fail(0, 10, 0.5, grave=True)
-            renewed = up.client.configured(Listed(up.resolver.all), RetryPolicy(), UpstreamLimits(), {})
+            renewed = up.client.renewed(Listed(up.resolver.all), RetryPolicy(), UpstreamLimits(), environment={})
             assert [(status.running, status.resting) for status in renewed.status()] == [(1, 0), (0, 10)]
-            alone = up.client.configured(Listed(up.resolver.all[1:]), RetryPolicy(), UpstreamLimits(), {})
+            alone = up.client.renewed(Listed(up.resolver.all[1:]), RetryPolicy(), UpstreamLimits(), environment={})
             assert await ask(alone) == DATA
             assert not alone.has_several
             assert up.client.has_several  # whoever holds the old one goes on with it
@@ -585,7 +585,9 @@ def test_a_renewed_client_has_the_new_settings_and_the_old_pauses_and_places() -
 def test_the_time_limits_are_those_of_the_client_that_asks() -> None:
     async def scene() -> None:
         async with upstreams(is_silent) as up:
-            quick = up.client.configured(up.resolver, RetryPolicy(attempts=1), UpstreamLimits(first_byte=0.02), {})
+            quick = up.client.renewed(
+                up.resolver, RetryPolicy(attempts=1), UpstreamLimits(first_byte=0.02), environment={}
+            )
             with pytest.raises(UpstreamTimeoutError):
                 await ask(quick)
 
