@@ -70,9 +70,10 @@ from app.tools.guard import PasswordGuard
 from app.tools.rendering import ResultFormat
 from app.tools.router import Router
 from app.upstream.client import UpstreamClient
+from app.upstream.fleet import UpstreamStatus
 from app.upstream.limits import UpstreamLimits
 from app.upstream.retry import RetryPolicy
-from app.upstream.targets import SingleUpstream
+from app.upstream.targets import resolver_of
 
 log = logging.getLogger(__name__)
 
@@ -107,8 +108,9 @@ class Services:
 
     ``sources``, ``guards``, ``placeholders``, ``preprocessors`` and ``routes`` are what further parts bring,
     ``lifecycles`` those of them that start and stop with the server. Guards are asked in this order, after the
-    server's own. One process ``owns_home``: it alone runs schedules, static plugins and watchers; others only run
-    tools (D88). ``node_addresses`` gives the addresses of connected nodes, whose callbacks are taken (D19).
+    server's own. ``resolver`` serves while the configuration names no model API. One process ``owns_home``: it alone
+    runs schedules, static plugins and watchers; others only run tools (D88). ``node_addresses`` gives the addresses of
+    connected nodes, whose callbacks are taken (D19).
     """
 
     def __init__(
@@ -162,22 +164,18 @@ class Services:
         own_guards = (self._password_guard(), self._timely_guard())
         self.router = Router((self.plugins, *sources), (*own_guards, *guards), self.events)
         self.schedule = self._schedule()
-        self.upstream = UpstreamClient(
-            resolver or SingleUpstream(settings.api_url, settings.api_key, settings.upstream_proxy or None),
-            RetryPolicy(settings.api_retries, settings.api_retry_delay),
-            UpstreamLimits(
-                connect=settings.upstream_connect_timeout,
-                first_byte=settings.upstream_first_byte_timeout,
-                idle=settings.upstream_idle_timeout,
-            ),
-            environment=config.environ,
-        )
+        self._fallback_resolver = resolver
+        self.upstream = UpstreamClient(*self._upstream_settings(config), environment=config.environ)
         self.running = RunningTurns(settings.max_running_turns)
         self.background = BackgroundTasks()
         self.turn_parts = self._turn_parts()
 
     def apply(self, config: Config) -> None:
-        """Put a configuration in force for the turns and calls that begin from now on; the others keep theirs."""
+        """Put a configuration in force for the turns and calls that begin from now on; the others keep theirs.
+
+        Raises ConfigError, with nothing changed, when no request to a model API can be made with it.
+        """
+        self.upstream = self.upstream.renewed(*self._upstream_settings(config), environment=config.environ)
         self.config = config
         self.turn_parts = self._turn_parts()
 
@@ -185,6 +183,20 @@ class Services:
     def settings(self) -> Settings:
         """The settings of now; whoever needs one asks at each use, since a reload replaces them."""
         return self.config.settings
+
+    def _upstream_settings(self, config: Config) -> tuple[UpstreamResolver, RetryPolicy, UpstreamLimits]:
+        settings = config.settings
+        given = None if config.has_model_api else self._fallback_resolver
+        return (
+            given or resolver_of(config),
+            RetryPolicy(settings.api_retries, settings.api_retry_delay, settings.upstream_pause_seconds),
+            UpstreamLimits(
+                connect=settings.upstream_connect_timeout,
+                first_byte=settings.upstream_first_byte_timeout,
+                idle=settings.upstream_idle_timeout,
+                queue=settings.upstream_queue_seconds,
+            ),
+        )
 
     def _turn_parts(self) -> TurnParts:
         """What a turn works with until its end, of the configuration of now."""
@@ -229,7 +241,22 @@ class Services:
         metrics.watch(
             "vcp_dropped_events", "Events that a slow subscriber missed.", lambda: self.events.dropped, counts=True
         )
+        self._watch_upstreams(metrics)
         return metrics
+
+    def _watch_upstreams(self, metrics: Metrics) -> None:
+        def watch(name: str, told: str, read: Callable[[UpstreamStatus], float], *, counts: bool = False) -> None:
+            def reading() -> dict[tuple[str, ...], float]:
+                return {(status.name or "API_URL",): read(status) for status in self.upstream.status()}
+
+            metrics.watch(name, told, reading, labels=("upstream",), counts=counts)
+
+        watch("vcp_upstream_running", "Requests that run at an upstream now.", lambda status: status.running)
+        watch(
+            "vcp_upstream_resting_seconds", "Seconds for which others are asked first.", lambda status: status.resting
+        )
+        watch("vcp_upstream_attempts", "Attempts at an upstream.", lambda status: status.attempts, counts=True)
+        watch("vcp_upstream_faults", "Attempts that brought no answer.", lambda status: status.faults, counts=True)
 
     def _password_guard(self) -> PasswordGuard:
         return PasswordGuard(

@@ -191,6 +191,9 @@ class Settings(BaseSettings):
     upstream_first_byte_timeout: Seconds = Field(default=900, alias="UpstreamFirstByteTimeout")
     upstream_idle_timeout: Seconds = Field(default=300, alias="UpstreamIdleTimeout")
     upstream_errors_as_status: Flag = Field(default=False, alias="UpstreamErrorsAsStatus")
+    api_max_running: int = Field(default=0, alias="ApiMaxRunning", ge=0, le=100_000)
+    upstream_queue_seconds: Seconds = Field(default=60, alias="UpstreamQueueSeconds")
+    upstream_pause_seconds: Seconds = Field(default=15, alias="UpstreamPauseSeconds")
     whitelist_image_model: Names = Field(default=(), alias="WhitelistImageModel")
     whitelist_embedding_model: Names = Field(default=(), alias="WhitelistEmbeddingModel")
     pass_through_routes: PassThroughs = Field(default=PASSED_THROUGH, alias="PassThroughRoutes")
@@ -206,6 +209,7 @@ class Settings(BaseSettings):
     forward_round_usage: Flag = Field(default=False, alias="ForwardRoundUsage")
     cancel_tools_on_disconnect: Flag = Field(default=True, alias="CancelToolsOnDisconnect")
     heartbeat_seconds: Seconds = Field(default=5, alias="HeartbeatSeconds")
+    max_call_depth: int = Field(default=5, alias="MaxCallDepth", ge=0, le=100)
 
     # Tools and plugins
     vcp_tool_code: Flag = Field(default=False, alias="VCPToolCode")

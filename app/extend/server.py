@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -73,18 +73,37 @@ class FileFetcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UpstreamTarget:
-    """One model API: base address without ``/v1``, its key, and its proxy (None: what the environment says)."""
+    """One model API: base address without ``/v1``, its key, and its proxy.
+
+    ``proxy`` is None where the environment decides and empty for none at all. ``name`` is the ``<NAME>`` of
+    ``Upstream_<NAME>_URL``, empty for that of ``API_URL``. ``max_running`` limits the requests that run there at a
+    time. ``ourselves`` is true when the address is this server's own: then the depth of a chain is told to it.
+    """
 
     base_url: str
-    api_key: str
-    proxy: str | None = None
+    api_key: str = field(repr=False)
+    proxy: str | None = field(default=None, repr=False)
+    name: str = ""
+    max_running: int | None = None
+    ourselves: bool = False
+
+    def setting(self, part: str) -> str:
+        """The name in ``config.env`` of this upstream's ``URL`` or ``Key``, for messages."""
+        return f"Upstream_{self.name}_{part}" if self.name else f"API_{part}"
 
 
 class UpstreamResolver(Protocol):
-    """Chooses the model API for a model."""
+    """Chooses the model APIs for a model."""
 
-    def resolve(self, model: str) -> UpstreamTarget:
-        """The target for this model."""
+    def resolve(self, model: str) -> Sequence[UpstreamTarget]:
+        """The targets that may serve this model, at least one, in the order in which they are asked.
+
+        An empty model is that of a request that names none. Raises ``VcpError`` when nobody serves the model.
+        """
+        ...
+
+    def targets(self) -> Sequence[UpstreamTarget]:
+        """Every target there is, in order; more than one makes ``/v1/models`` a merged list."""
         ...
 
 

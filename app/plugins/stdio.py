@@ -192,6 +192,7 @@ class StdioPlugins:
             client_ip=context.client_ip,
             auth_code=code,
             callback_base=callback_base,
+            depth=context.depth,
         )
         if left_out:
             log.warning("plugin %s runs without variables no process can take: %s", spec.name, ", ".join(left_out))

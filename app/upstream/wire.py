@@ -19,6 +19,7 @@ import aiohttp
 from aiohttp import payload
 
 from app.errors import UpstreamBrokenError, UpstreamConnectError, UpstreamTimeoutError, both
+from app.extend import UpstreamTarget
 from app.upstream.limits import UpstreamLimits
 from app.upstream.reply import Reply
 from app.upstream.retry import RETRIED_STATUSES, Fault
@@ -36,8 +37,7 @@ _PROBE_EVERY_SECONDS = 20
 class Wire:
     """The connections to model APIs: made when needed, kept for a while, in any number."""
 
-    def __init__(self, limits: UpstreamLimits, tls: ssl.SSLContext | None = None) -> None:
-        self._limits = limits
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self._tls = tls
         self._session: aiohttp.ClientSession | None = None
         self._unread: WeakSet[aiohttp.ClientResponse] = WeakSet()
@@ -46,7 +46,7 @@ class Wire:
         """Make the connection pool; the loop must be running."""
         self._session = aiohttp.ClientSession(
             connector=_Connector(
-                limit=0, keepalive_timeout=_KEPT_SECONDS, ssl=self._tls or True, socket_factory=self._socket
+                limit=0, keepalive_timeout=_KEPT_SECONDS, ssl=self._tls or True, socket_factory=_socket
             ),
             cookie_jar=aiohttp.DummyCookieJar(),  # cookies of one client's answer must not go out with another's
             timeout=aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None),
@@ -74,14 +74,17 @@ class Wire:
         headers: Mapping[str, str],
         body: bytes | StreamedBody | None,
         proxy: str | None,
+        limits: UpstreamLimits,
+        target: UpstreamTarget,
     ) -> Reply | Fault:
         """Send one request, once. The reply to it has its first piece of body if its status is 200.
 
         An attempt that brought no answer is returned as a ``Fault``, never raised. Cancelling closes the connection.
+        ``target`` only gives its name to the settings that a fault speaks of.
         """
         if self._session is None:
             return Fault(UpstreamConnectError(both("服务器正在启动或关闭", "the server starts or stops")), False)
-        attempt = _Attempt(self._limits)
+        attempt = _Attempt(limits, target)
         host = host_of(url)
         _current.set(attempt)
         try:
@@ -107,31 +110,15 @@ class Wire:
             return attempt.timed_out(host)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return _fault_of(error, host, proxy, attempt)
-        return Reply(_Answer(response, host), first, self._limits.idle)
-
-    def _socket(self, address: aiohttp.connector.AddrInfoType) -> socket.socket:
-        family, kind, protocol = address[:3]
-        made = socket.socket(family, kind, protocol)
-        made.setblocking(False)
-        # A model may think for minutes: routers forget a connection on which nothing moves.
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        options: tuple[tuple[str, int], ...] = (
-            ("TCP_KEEPIDLE", _PROBE_AFTER_SECONDS),
-            ("TCP_KEEPINTVL", _PROBE_EVERY_SECONDS),
-            # A peer that takes nothing more of a request must not hold its socket for ever.
-            ("TCP_USER_TIMEOUT", min(int(self._limits.first_byte * 1000), 2**31 - 1)),
-        )
-        for name, value in options:
-            if hasattr(socket, name):  # not every system knows all of them
-                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        return made
+        return Reply(_Answer(response, host), first, limits.idle)
 
 
 class _Attempt:
     """What is known about one attempt while it runs: its phase, and the limit that goes with it."""
 
-    def __init__(self, limits: UpstreamLimits) -> None:
-        self._limits = limits
+    def __init__(self, limits: UpstreamLimits, target: UpstreamTarget) -> None:
+        self.limits = limits
+        self.target = target
         self.connected = False
         self.reused = False
         self.answered = False
@@ -141,19 +128,20 @@ class _Attempt:
         """The connection stands: from now on the first byte is waited for."""
         self.connected, self.reused = True, reused
         if not self.timeout.expired():
-            self.timeout.reschedule(asyncio.get_running_loop().time() + self._limits.first_byte)
+            self.timeout.reschedule(asyncio.get_running_loop().time() + self.limits.first_byte)
 
     def timed_out(self, host: str) -> Fault:
         """The fault when the limit of the present phase ran out. Only connecting is tried again."""
         if not self.connected:
+            setting = self.target.setting("URL")
             text = both(
-                f"{self._limits.connect:g} 秒内没有连上 {host}，请检查 API_URL 和网络",
-                f"no connection to {host} within {self._limits.connect:g} s; check API_URL and the network",
+                f"{self.limits.connect:g} 秒内没有连上 {host}，请检查 {setting} 和网络",
+                f"no connection to {host} within {self.limits.connect:g} s; check {setting} and the network",
             )
             return Fault(UpstreamTimeoutError(text, phase="connect"), retried=True)
         text = both(
-            f"{host} 在 {self._limits.first_byte:g} 秒内没有回答，可调大 UpstreamFirstByteTimeout",
-            f"{host} sent no answer within {self._limits.first_byte:g} s; raise UpstreamFirstByteTimeout",
+            f"{host} 在 {self.limits.first_byte:g} 秒内没有回答，可调大 UpstreamFirstByteTimeout",
+            f"{host} sent no answer within {self.limits.first_byte:g} s; raise UpstreamFirstByteTimeout",
         )
         return Fault(UpstreamTimeoutError(text, phase="first_byte"), retried=False)
 
@@ -247,6 +235,24 @@ class _RequestBody(payload.Payload):
 _current: ContextVar[_Attempt] = ContextVar("attempt")
 
 
+def _socket(address: aiohttp.connector.AddrInfoType) -> socket.socket:
+    family, kind, protocol = address[:3]
+    made = socket.socket(family, kind, protocol)
+    made.setblocking(False)
+    # A model may think for minutes: routers forget a connection on which nothing moves.
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    options: tuple[tuple[str, int], ...] = (
+        ("TCP_KEEPIDLE", _PROBE_AFTER_SECONDS),
+        ("TCP_KEEPINTVL", _PROBE_EVERY_SECONDS),
+        # A peer that takes nothing more of a request must not hold its socket for ever.
+        ("TCP_USER_TIMEOUT", min(int(_current.get().limits.first_byte * 1000), 2**31 - 1)),
+    )
+    for name, value in options:
+        if hasattr(socket, name):  # not every system knows all of them
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
+
+
 class _Connector(aiohttp.TCPConnector):
     """Tells the attempt that waits for a connection when it has one, and whether it is a kept one.
 
@@ -278,6 +284,7 @@ def _abort(response: aiohttp.ClientResponse) -> None:
 
 def _fault_of(error: Exception, host: str, proxy: str | None, attempt: _Attempt) -> Fault:
     """What an exception means. Its own text is not used: it may hold addresses with passwords."""
+    setting = attempt.target.setting("URL")
     if isinstance(error, aiohttp.ClientHttpProxyError):
         text = both(
             f"代理 {host_of(proxy or '')} 返回状态码 {error.status}，没有连接到 {host}，请检查 UpstreamProxy",
@@ -288,8 +295,8 @@ def _fault_of(error: Exception, host: str, proxy: str | None, attempt: _Attempt)
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         reason = getattr(error.certificate_error, "verify_message", "") or "not trusted"
         text = both(
-            f"{host} 的证书不被接受，请检查 API_URL 和系统证书",
-            f"the certificate of {host} was refused ({reason}); check API_URL and the system's certificates",
+            f"{host} 的证书不被接受，请检查 {setting} 和系统证书",
+            f"the certificate of {host} was refused ({reason}); check {setting} and the system's certificates",
         )
         return Fault(UpstreamConnectError(text), retried=False)
     if isinstance(error, aiohttp.ClientSSLError):
@@ -301,8 +308,8 @@ def _fault_of(error: Exception, host: str, proxy: str | None, attempt: _Attempt)
         return Fault(UpstreamConnectError(text), retried=True)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         text = both(
-            f"无法解析 {host}，请检查 API_URL 和网络",
-            f"the name of {host} cannot be resolved; check API_URL and the network",
+            f"无法解析 {host}，请检查 {setting} 和网络",
+            f"the name of {host} cannot be resolved; check {setting} and the network",
         )
         return Fault(UpstreamConnectError(text), retried=True)
     if isinstance(error, aiohttp.ClientProxyConnectionError):
@@ -313,8 +320,8 @@ def _fault_of(error: Exception, host: str, proxy: str | None, attempt: _Attempt)
         return Fault(UpstreamConnectError(text), retried=True)
     if isinstance(error, aiohttp.ClientConnectorError):
         text = both(
-            f"无法连接 {host}，请检查 API_URL，并确认模型接口在运行",
-            f"{host} cannot be reached ({_reason(error)}); check API_URL and that the model API is running",
+            f"无法连接 {host}，请检查 {setting}，并确认模型接口在运行",
+            f"{host} cannot be reached ({_reason(error)}); check {setting} and that the model API is running",
         )
         return Fault(UpstreamConnectError(text), retried=True)
     if isinstance(error, aiohttp.ClientConnectionError | OSError) or (
@@ -325,19 +332,20 @@ def _fault_of(error: Exception, host: str, proxy: str | None, attempt: _Attempt)
         )
         return Fault(UpstreamConnectError(text), retried=True, stale=attempt.reused and not attempt.answered)
     if isinstance(error, aiohttp.ClientError) and not isinstance(error, aiohttp.InvalidURL):
-        return Fault(UpstreamBrokenError(_broken_text(host, error)), retried=False)
+        return Fault(UpstreamBrokenError(_broken_text(host, error, setting)), retried=False)
+    key = attempt.target.setting("Key")
     text = both(
-        f"无法向 {host} 发送请求，请检查 API_URL 和 API_Key 中是否有 HTTP 不允许的字符",
-        f"the request to {host} cannot be sent: check API_URL and API_Key for characters that HTTP does not allow",
+        f"无法向 {host} 发送请求，请检查 {setting} 和 {key} 中是否有 HTTP 不允许的字符",
+        f"the request to {host} cannot be sent: check {setting} and {key} for characters that HTTP does not allow",
     )
     return Fault(UpstreamConnectError(text), retried=False)
 
 
-def _broken_text(host: str, cause: BaseException | None) -> str:
+def _broken_text(host: str, cause: BaseException | None, setting: str = "API_URL") -> str:
     if isinstance(cause, aiohttp.ClientResponseError):
         return both(
-            f"{host} 的回答不是可读的 HTTP，请检查 API_URL（http:// 或 https://、端口）",
-            f"{host} did not answer in HTTP that can be read; check API_URL (http:// or https://, port)",
+            f"{host} 的回答不是可读的 HTTP，请检查 {setting}（http:// 或 https://、端口）",
+            f"{host} did not answer in HTTP that can be read; check {setting} (http:// or https://, port)",
         )
     if isinstance(cause, aiohttp.ClientPayloadError) and _is_unreadable(cause):
         return both(

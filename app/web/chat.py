@@ -18,6 +18,7 @@ from app.chat.turn import Turn, TurnRequest
 from app.errors import BadRequestError, VcpError, both
 from app.services import Services
 from app.web.body import ClientGoneError, read_body
+from app.web.call_depth import call_depth
 from app.web.errors import JsonResponse, send_error
 from app.web.event_stream import EventStream
 from app.web.gate import CLIENT_IP, log_post
@@ -85,6 +86,7 @@ class ChatRoute:
         services = self._services
         try:
             services.running.admit()
+            depth = call_depth(Headers(scope=scope), services.settings)
             limit = services.config.settings.chat_body_limit_mb * 1024 * 1024
             body = parse_object(await read_body(scope, receive, limit))
             if not self._show_vcp and self._special.is_image_chat(body):
@@ -100,11 +102,11 @@ class ChatRoute:
         except ClientGoneError:
             return
         if body.get("stream") is True:
-            await self._streamed(scope, receive, send, self._request(scope, body, stream=True))
+            await self._streamed(scope, receive, send, self._request(scope, body, depth, stream=True))
         else:
-            await self._plain(scope, receive, send, self._request(scope, body, stream=False))
+            await self._plain(scope, receive, send, self._request(scope, body, depth, stream=False))
 
-    def _request(self, scope: Scope, body: dict[str, Any], *, stream: bool) -> TurnRequest:
+    def _request(self, scope: Scope, body: dict[str, Any], depth: int, *, stream: bool) -> TurnRequest:
         headers = Headers(scope=scope)
         model = body.get("model")
         if isinstance(model, str) and (internal := self._services.model_redirect.internal(model)) != model:
@@ -118,6 +120,7 @@ class ChatRoute:
             client_ip=scope[CLIENT_IP],
             user_agent=headers.get("user-agent"),
             accept=headers.get("accept"),
+            depth=depth,
         )
 
     async def _streamed(self, scope: Scope, receive: Receive, send: Send, request: TurnRequest) -> None:

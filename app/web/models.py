@@ -1,13 +1,15 @@
-"""``GET /v1/models``: the upstream's list, passed through (spec 1.5)."""
+"""``GET /v1/models``: the upstream's list, passed through; one list where there are several upstreams (spec 1.5)."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from app.chat.payload import dumps
 from app.errors import UpstreamError, VcpError
 from app.protocol import markers
 from app.services import Services
+from app.web.call_depth import call_depth
 from app.web.model_names import with_public_names
 from app.web.upstream_answers import copied_headers, refuse_redirect
 
@@ -21,10 +23,16 @@ def models_routes(services: Services) -> APIRouter:
     @router.head("/v1/models", include_in_schema=False)
     @router.get("/v1/models", summary="Models of the upstream")
     async def models(request: Request) -> Response:
+        upstream, user_agent = services.upstream, request.headers.get("user-agent")
+        depth = call_depth(request.headers, services.settings)
         try:
-            reply = await services.upstream.models(
-                user_agent=request.headers.get("user-agent"), accept=request.headers.get("accept")
-            )
+            if upstream.has_several:
+                found = await upstream.merged_models(user_agent=user_agent, depth=depth)
+                merged = with_public_names(
+                    dumps({"object": "list", "data": found}), services.model_redirect.public_names()
+                )
+                return Response(merged, media_type="application/json")
+            reply = await upstream.models(user_agent=user_agent, accept=request.headers.get("accept"), depth=depth)
             try:
                 refuse_redirect(reply)
                 body = await reply.read_all(MAX_LIST_BYTES)

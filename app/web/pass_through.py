@@ -18,6 +18,7 @@ from app.extend import Access, DeclaredRoute
 from app.services import Services
 from app.upstream.wire import StreamedBody
 from app.web.body import BodyStream
+from app.web.call_depth import call_depth
 from app.web.errors import openai_error
 from app.web.upstream_answers import ended_by_hang_up, relay
 
@@ -83,7 +84,12 @@ class PassThroughRoute:
                 sent = StreamedBody(body.rest(sent), body.length)
         try:
             reply = await services.upstream.request(
-                scope["method"], path, body=sent, headers=passed_headers(headers), model=model
+                scope["method"],
+                path,
+                body=sent,
+                headers=passed_headers(headers),
+                model=model,
+                depth=call_depth(headers, services.settings),
             )
         except UpstreamError:
             if isinstance(sent, StreamedBody) and sent.fault is not None:

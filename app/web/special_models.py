@@ -15,6 +15,7 @@ from app.protocol import markers
 from app.services import Services
 from app.upstream.reply import Reply
 from app.upstream.urls import CHAT_PATH
+from app.web.call_depth import call_depth
 from app.web.errors import JsonResponse
 from app.web.pass_through import passed_headers, redirected_body
 from app.web.upstream_answers import ended_by_hang_up, refuse_redirect, relay
@@ -103,9 +104,13 @@ class SpecialModels:
         await ended_by_hang_up(work(), receive, _set_event())
 
     async def _asked(self, scope: Scope, path: str, body: bytes, model: str, literal: str) -> Reply:
-        headers = {**passed_headers(Headers(scope=scope)), "content-type": "application/json"}
+        sent = Headers(scope=scope)
+        depth = call_depth(sent, self._services.settings)
+        headers = {**passed_headers(sent), "content-type": "application/json"}
         try:
-            reply = await self._services.upstream.request("POST", path, body=body, headers=headers, model=model)
+            reply = await self._services.upstream.request(
+                "POST", path, body=body, headers=headers, model=model, depth=depth
+            )
             try:
                 refuse_redirect(reply)
             except UpstreamError:
