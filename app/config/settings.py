@@ -24,6 +24,9 @@ DEFAULT_ZONE = "Asia/Shanghai"
 
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+NEEDS_RESTART = frozenset({"HOST", "PORT", "Key", "ShutdownSeconds", "LiveReload"})
+"""Settings that are read once, at the start; all others are in force as soon as they are reloaded (spec 5.11)."""
+
 _SECRETS = frozenset({"Key", "API_Key", "Image_Key", "UpstreamProxy"})
 _MAX_SHOWN = 40
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
@@ -142,6 +145,7 @@ class Settings(BaseSettings):
     shutdown_seconds: Seconds = Field(default=10, alias="ShutdownSeconds")
     debug_mode: Flag = Field(default=False, alias="DebugMode")
     compat_profile: Profile = Field(default="baseline", alias="compat_profile")
+    live_reload: Flag = Field(default=True, alias="LiveReload")
 
     # The model API
     api_url: WebAddress = Field(default="", alias="API_URL")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import os
 import ssl
@@ -50,10 +51,24 @@ class UpstreamClient:
     ) -> None:
         self._resolver = resolver
         self._policy = policy
+        self._limits = limits
         self._sleep = sleep
         self._clock = clock
         self._proxies = EnvironmentProxies.read(os.environ if environment is None else environment)
-        self._wire = Wire(limits, tls)
+        self._wire = Wire(tls)
+
+    def configured(
+        self,
+        resolver: UpstreamResolver,
+        policy: RetryPolicy,
+        limits: UpstreamLimits,
+        environment: Mapping[str, str],
+    ) -> UpstreamClient:
+        """A client with other settings over the same connections; whoever works with this one goes on with its own."""
+        twin = copy.copy(self)
+        twin._resolver, twin._policy, twin._limits = resolver, policy, limits
+        twin._proxies = EnvironmentProxies.read(environment)
+        return twin
 
     async def start(self) -> None:
         """Begin; the event loop must be running."""
@@ -133,7 +148,7 @@ class UpstreamClient:
             headers = {**headers, "Authorization": f"Bearer {target.api_key}"}
         spare = True
         while True:
-            outcome = await self._wire.open(method, url, headers=headers, body=body, proxy=proxy)
+            outcome = await self._wire.open(method, url, headers=headers, body=body, proxy=proxy, limits=self._limits)
             if isinstance(outcome, Reply):
                 return outcome, attempt
             if outcome.stale and spare:

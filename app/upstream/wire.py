@@ -35,8 +35,7 @@ _PROBE_EVERY_SECONDS = 20
 class Wire:
     """The connections to model APIs: made when needed, kept for a while, in any number."""
 
-    def __init__(self, limits: UpstreamLimits, tls: ssl.SSLContext | None = None) -> None:
-        self._limits = limits
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self._tls = tls
         self._session: aiohttp.ClientSession | None = None
         self._unread: WeakSet[aiohttp.ClientResponse] = WeakSet()
@@ -66,7 +65,14 @@ class Wire:
             await session.close()
 
     async def open(
-        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None, proxy: str | None
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        proxy: str | None,
+        limits: UpstreamLimits,
     ) -> Reply | Fault:
         """Send one request, once. The reply to it has its first piece of body if its status is 200.
 
@@ -74,7 +80,7 @@ class Wire:
         """
         if self._session is None:
             return Fault(UpstreamConnectError(both("服务器正在启动或关闭", "the server starts or stops")), False)
-        attempt = _Attempt(self._limits)
+        attempt = _Attempt(limits)
         host = host_of(url)
         _current.set(attempt)
         try:
@@ -100,7 +106,7 @@ class Wire:
             return attempt.timed_out(host)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return _fault_of(error, host, proxy, attempt)
-        return Reply(_Answer(response, host), first, self._limits.idle)
+        return Reply(_Answer(response, host), first, limits.idle)
 
     def _socket(self, address: aiohttp.connector.AddrInfoType) -> socket.socket:
         family, kind, protocol = address[:3]
@@ -112,7 +118,7 @@ class Wire:
             ("TCP_KEEPIDLE", _PROBE_AFTER_SECONDS),
             ("TCP_KEEPINTVL", _PROBE_EVERY_SECONDS),
             # A peer that takes nothing more of a request must not hold its socket for ever.
-            ("TCP_USER_TIMEOUT", min(int(self._limits.first_byte * 1000), 2**31 - 1)),
+            ("TCP_USER_TIMEOUT", min(int(_current.get().limits.first_byte * 1000), 2**31 - 1)),
         )
         for name, value in options:
             if hasattr(socket, name):  # not every system knows all of them
@@ -124,7 +130,7 @@ class _Attempt:
     """What is known about one attempt while it runs: its phase, and the limit that goes with it."""
 
     def __init__(self, limits: UpstreamLimits) -> None:
-        self._limits = limits
+        self.limits = limits
         self.connected = False
         self.reused = False
         self.answered = False
@@ -134,19 +140,19 @@ class _Attempt:
         """The connection stands: from now on the first byte is waited for."""
         self.connected, self.reused = True, reused
         if not self.timeout.expired():
-            self.timeout.reschedule(asyncio.get_running_loop().time() + self._limits.first_byte)
+            self.timeout.reschedule(asyncio.get_running_loop().time() + self.limits.first_byte)
 
     def timed_out(self, host: str) -> Fault:
         """The fault when the limit of the present phase ran out. Only connecting is tried again."""
         if not self.connected:
             text = both(
-                f"{self._limits.connect:g} 秒内没有连上 {host}，请检查 API_URL 和网络",
-                f"no connection to {host} within {self._limits.connect:g} s; check API_URL and the network",
+                f"{self.limits.connect:g} 秒内没有连上 {host}，请检查 API_URL 和网络",
+                f"no connection to {host} within {self.limits.connect:g} s; check API_URL and the network",
             )
             return Fault(UpstreamTimeoutError(text, phase="connect"), retried=True)
         text = both(
-            f"{host} 在 {self._limits.first_byte:g} 秒内没有回答，可调大 UpstreamFirstByteTimeout",
-            f"{host} sent no answer within {self._limits.first_byte:g} s; raise UpstreamFirstByteTimeout",
+            f"{host} 在 {self.limits.first_byte:g} 秒内没有回答，可调大 UpstreamFirstByteTimeout",
+            f"{host} sent no answer within {self.limits.first_byte:g} s; raise UpstreamFirstByteTimeout",
         )
         return Fault(UpstreamTimeoutError(text, phase="first_byte"), retried=False)
 

@@ -41,11 +41,12 @@ def create_app(services: Services) -> ASGIApp:
         async with services.running_parts():
             yield
 
-    settings = services.config.settings
     app = FastAPI(title="vcp-server", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.router.redirect_slashes = False  # the gate has found the path that was meant
     blocks = AddressBlocks(
-        services.config.home / "ip_blacklist.json", enabled=settings.ip_blacklist, clock=time.monotonic
+        services.config.home / "ip_blacklist.json",
+        enabled=lambda: services.settings.ip_blacklist,
+        clock=time.monotonic,
     )
     install_error_handlers(app)
     chat = {path: ChatRoute(services, show_vcp=show_vcp) for path, show_vcp in CHAT_PATHS.items()}
@@ -68,9 +69,9 @@ def create_app(services: Services) -> ASGIApp:
         key=lambda: services.key,
         open_paths=open_paths,
         paths=PathTable(dict.fromkeys((*(route.path for route in (*own, *added)), *sorted(OPENAI_PATHS)))),
-        trusted_proxies=settings.trusted_proxies,
+        trusted_proxies=lambda: services.settings.trusted_proxies,
         blocks=blocks,
-        cors_origins=settings.cors_origins,
+        cors_origins=lambda: services.settings.cors_origins,
     )
 
 

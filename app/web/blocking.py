@@ -56,7 +56,7 @@ class _Counter:
 class AddressBlocks:
     """Who may not speak to us: ``ip_blacklist.json`` of the home, and addresses that tried too many wrong keys."""
 
-    def __init__(self, path: Path, *, enabled: bool, clock: Callable[[], float]) -> None:
+    def __init__(self, path: Path, *, enabled: Callable[[], bool], clock: Callable[[], float]) -> None:
         self._path = path
         self._enabled = enabled
         self._clock = clock
@@ -65,7 +65,7 @@ class AddressBlocks:
         self._until: OrderedDict[str, float] = OrderedDict()
         self._writing = asyncio.Lock()
         self._readable = True
-        self._listed = self._read() if enabled else frozenset()
+        self._listed = self._read()
 
     def _read(self) -> frozenset[str]:
         try:
@@ -87,7 +87,7 @@ class AddressBlocks:
     def blocked(self, address: str) -> bool:
         """True when this address is refused."""
         until = self._until.get(address)
-        if not self._enabled or (until is None and address not in self._listed) or is_loopback(address):
+        if not self._enabled() or (until is None and address not in self._listed) or is_loopback(address):
             return False
         if until is None or address in self._listed or until > self._clock():
             return True
@@ -96,7 +96,7 @@ class AddressBlocks:
 
     def wrong_key(self, address: str) -> None:
         """Count a wrong key; too many within the window block the address for a while."""
-        if not self._enabled or is_loopback(address):
+        if not self._enabled() or is_loopback(address):
             return
         now = self._clock()
         if self._keys.add(address, now) >= KEY_FAILURES:
@@ -109,7 +109,7 @@ class AddressBlocks:
 
     async def tool_failed(self, address: str) -> None:
         """Count a failed call of ``/v1/human/tool``; the fifth within the window lists the address for good."""
-        if not self._enabled or is_loopback(address):
+        if not self._enabled() or is_loopback(address):
             return
         if self._tools.add(address, self._clock()) < TOOL_FAILURES:
             return

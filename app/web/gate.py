@@ -31,7 +31,7 @@ class Gate:
     """ASGI middleware around the whole app (spec 1.1, 1.2; B1, B2, B6, B12).
 
     Every path that is not one of ``open_paths`` needs the key, whether a route has it or not. Nothing of a body
-    is read before the key was seen to be right.
+    is read before the key was seen to be right. What is given as a callable is asked at each request.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class Gate:
         key: Callable[[], str],
         open_paths: frozenset[str],
         paths: PathTable,
-        trusted_proxies: Sequence[Network],
+        trusted_proxies: Callable[[], Sequence[Network]],
         blocks: AddressBlocks,
-        cors_origins: Sequence[str],
+        cors_origins: Callable[[], Sequence[str]],
     ) -> None:
         self._app = app
         self._key = key
@@ -51,14 +51,14 @@ class Gate:
         self._paths = paths
         self._trusted = trusted_proxies
         self._blocks = blocks
-        self._origins = frozenset(cors_origins)
+        self._origins = cors_origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or answer it here."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        scope[CLIENT_IP] = address = client_address(scope, self._trusted)
+        scope[CLIENT_IP] = address = client_address(scope, self._trusted())
         scope["path"] = path = self._paths.canonical(scope["path"])
         headers = Headers(scope=scope)
         if scope["type"] == "websocket":
@@ -113,9 +113,10 @@ class Gate:
         return sending
 
     def _allowed_origin(self, origin: str | None) -> str | None:
-        if "*" in self._origins:
+        origins = self._origins()
+        if "*" in origins:
             return "*"
-        return origin if origin in self._origins else None
+        return origin if origin in origins else None
 
     async def _preflight(self, request: Headers, send: Send) -> None:
         headers = [(b"access-control-allow-methods", _METHODS.encode()), (b"content-length", b"0")]

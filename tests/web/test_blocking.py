@@ -30,7 +30,7 @@ class Clock:
 
 
 def blocks_in(home: Path, clock: Clock | None = None, *, enabled: bool = True) -> AddressBlocks:
-    return AddressBlocks(home / "ip_blacklist.json", enabled=enabled, clock=clock or Clock())
+    return AddressBlocks(home / "ip_blacklist.json", enabled=lambda: enabled, clock=clock or Clock())
 
 
 def fail(blocks: AddressBlocks, address: str, times: int) -> None:
@@ -130,7 +130,7 @@ def test_entries_are_understood_in_any_spelling_and_odd_ones_do_no_harm(tmp_path
 def test_a_home_that_cannot_be_written_still_blocks_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    blocks = AddressBlocks(tmp_path / "gone" / "ip_blacklist.json", enabled=True, clock=Clock())
+    blocks = AddressBlocks(tmp_path / "gone" / "ip_blacklist.json", enabled=lambda: True, clock=Clock())
     fail(blocks, "9.9.9.9", TOOL_FAILURES)
     assert blocks.blocked("9.9.9.9")
     assert [record.levelno for record in caplog.records][-1] == logging.ERROR

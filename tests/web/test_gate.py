@@ -288,7 +288,7 @@ def test_many_wrong_keys_block_an_address_for_http_and_websockets_but_not_others
         assert (await ask(app, "OPTIONS", "/x", client="9.9.9.9")).status == 204
         assert (await ask(app, "GET", "/x", BEARER, client="9.9.9.8")).status == 404
         reached: list[str] = []
-        blocks = AddressBlocks(tmp_path / "ip_blacklist.json", enabled=True, clock=lambda: 0.0)
+        blocks = AddressBlocks(tmp_path / "ip_blacklist.json", enabled=lambda: True, clock=lambda: 0.0)
         for _ in range(KEY_FAILURES):
             blocks.wrong_key("9.9.9.9")
         assert await websocket(gate_before(reached, blocks), "9.9.9.9", f"Bearer {KEY}") == "websocket.close"
@@ -319,9 +319,9 @@ def gate_before(reached: list[str], blocks: AddressBlocks) -> Gate:
         key=lambda: KEY,
         open_paths=frozenset(),
         paths=PathTable(["/VCPlog"]),
-        trusted_proxies=(),
+        trusted_proxies=tuple,
         blocks=blocks,
-        cors_origins=("*",),
+        cors_origins=lambda: ("*",),
     )
 
 
@@ -351,7 +351,7 @@ async def websocket(app: Any, client: str, authorization: str) -> str:
 def test_a_websocket_needs_the_key_and_one_without_a_route_is_closed(tmp_path: Path) -> None:
     async def main() -> None:
         reached: list[str] = []
-        blocks = AddressBlocks(tmp_path / "none.json", enabled=True, clock=lambda: 0.0)
+        blocks = AddressBlocks(tmp_path / "none.json", enabled=lambda: True, clock=lambda: 0.0)
         gate = gate_before(reached, blocks)
         assert await websocket(gate, "127.0.0.1", "Bearer no") == "websocket.close"
         assert reached == []
