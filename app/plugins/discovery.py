@@ -99,6 +99,7 @@ class _Search:
     def __init__(self, parse_env: ParseEnv, before: PluginSet) -> None:
         self._parse_env = parse_env
         self._before = {plugin.folder: plugin for plugin in (*before.plugins, *before.ported)}
+        self._blocked_before = before.blocked
         self._plugins: dict[str, Plugin] = {}
         self._problems: list[str] = []
         self._blocked: dict[str, None] = {}
@@ -133,7 +134,8 @@ class _Search:
             return []
         except OSError as error:
             self._problems.append(f"{root}: cannot be searched for plugins: {error.strerror or error}")
-            return []
+            self._blocked.update(dict.fromkeys(self._blocked_before))
+            return [folder for folder in self._before if folder.parent == root]
         return [entry for entry in entries if _may_be(entry, stat.S_ISDIR)]
 
     def _read(self, folder: Path) -> Plugin | None:
