@@ -152,11 +152,11 @@ def _serve(options: argparse.Namespace) -> int:
 async def _serving(config: Config, key: ServerKey, read_config: Callable[[], Config]) -> int:
     settings = config.settings
     async with AsyncExitStack() as stack:
-        demo = None
+        resolver = None
         if not settings.api_url:
             demo_address = await stack.enter_async_context(serve(create_demo(zone=config.zone)))
-            demo = SingleUpstream(demo_address, DEMO_KEY)
-        services = Services(config, key.value, demo=demo, read_config=read_config)
+            resolver = SingleUpstream(demo_address, DEMO_KEY)
+        services = Services(config, key.value, resolver=resolver, read_config=read_config)
         services.on_applied(_set_log)
         await serve_until_signal(
             create_app(services),

@@ -47,6 +47,7 @@ from app.prompt.diaries import AllDiariesSource, DiarySource, Notebooks
 from app.prompt.engine import PromptEngine
 from app.prompt.files import TextFiles
 from app.prompt.variables import VariableFiles
+from app.reload.footprint import PLUGINS
 from app.reload.reloader import Reloader
 from app.reload.watcher import Pace, Watcher
 from app.tools.auth_code import AuthCode
@@ -54,6 +55,8 @@ from app.tools.guard import PasswordGuard
 from app.tools.rendering import ResultFormat
 from app.tools.router import Router
 from app.upstream.client import UpstreamClient
+from app.upstream.limits import UpstreamLimits
+from app.upstream.retry import RetryPolicy
 from app.upstream.targets import SingleUpstream
 
 log = logging.getLogger(__name__)
@@ -97,8 +100,8 @@ class Services:
     server's own. One process ``owns_home``: it alone runs schedules, static plugins and watchers; others only run
     tools (D88).
 
-    ``read_config`` reads the configuration anew for a reload; without it the settings stay as they are, and nobody
-    watches for changes. ``demo`` answers while no ``API_URL`` is configured.
+    ``resolver`` serves while the configuration names no model API. ``read_config`` reads the configuration anew for a
+    reload; without it the settings stay as they are, and nobody watches for changes.
     """
 
     def __init__(
@@ -115,13 +118,11 @@ class Services:
         lifecycles: Sequence[Lifecycle] = (),
         owns_home: bool = True,
         read_config: Callable[[], Config] | None = None,
-        demo: UpstreamResolver | None = None,
         pace: Pace | None = None,
     ) -> None:
         self.config = config
         self._read_config = read_config
-        self._resolver = resolver
-        self._demo = demo
+        self._fallback_resolver = resolver
         self._applied: list[Callable[[Config], None]] = []
         self.key = key
         self.owns_home = owns_home
@@ -144,12 +145,7 @@ class Services:
         self.plugins = self._stdio_plugins()
         self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins,)
         self.router = Router((self.plugins, *sources), (self._password_guard(), *guards), self.events)
-        self.upstream = UpstreamClient(
-            self._upstream_resolver(config),
-            retry_policy(config.settings),
-            upstream_limits(config.settings),
-            environment=config.environ,
-        )
+        self.upstream = UpstreamClient(*self._upstream_settings(config), environment=config.environ)
         self.running = RunningTurns(lambda: self.settings.max_running_turns)
         self.background = BackgroundTasks()
         self.turn_parts = self._turn_parts()
@@ -162,12 +158,9 @@ class Services:
         Raises ConfigError, and nothing has changed, when the server cannot work with it.
         """
         check_bind(config)
-        settings = config.settings
-        upstream = self.upstream.configured(
-            self._upstream_resolver(config), retry_policy(settings), upstream_limits(settings), config.environ
-        )
-        self.config, self.upstream = config, upstream
-        self._processes.limit(process_limits(settings))
+        self.upstream = self.upstream.renewed(*self._upstream_settings(config), environment=config.environ)
+        self.config = config
+        self._processes.limit(process_limits(config.settings))
         self.turn_parts = self._turn_parts()
         for told in self._applied:
             told(config)
@@ -210,17 +203,18 @@ class Services:
             await self.reload(others)
 
         def code_folders() -> tuple[Path, ...]:
-            return tuple(plugin.folder for plugin in self.found_plugins.plugins if plugin.runs_in_process)
+            # Not those of the program: while it is upgraded its plugins fit neither the old version nor the new one.
+            root = (home / PLUGINS).resolve()
+            found = self.found_plugins.plugins
+            return tuple(plugin.folder for plugin in found if plugin.runs_in_process and plugin.folder.parent == root)
 
         return Watcher(home, changed, code_folders, pace=pace)
 
-    def _upstream_resolver(self, config: Config) -> UpstreamResolver:
+    def _upstream_settings(self, config: Config) -> tuple[UpstreamResolver, RetryPolicy, UpstreamLimits]:
         settings = config.settings
-        if self._resolver is not None:
-            return self._resolver
-        if self._demo is not None and not settings.api_url:
-            return self._demo
-        return SingleUpstream(settings.api_url, settings.api_key, settings.upstream_proxy or None)
+        given = None if settings.api_url else self._fallback_resolver
+        resolver = given or SingleUpstream(settings.api_url, settings.api_key, settings.upstream_proxy or None)
+        return resolver, retry_policy(settings), upstream_limits(settings)
 
     @property
     def settings(self) -> Settings:

@@ -142,6 +142,8 @@ class Watcher:
                 await self._wake.wait()
         except TimeoutError:
             pass
+        else:
+            await asyncio.sleep(taken)  # where looking takes long, not all the time is spent with it
         self._wake.clear()
 
     async def _settled(self, now: Footprint, before: Footprint) -> Footprint:

@@ -57,14 +57,18 @@ class UpstreamClient:
         self._proxies = EnvironmentProxies.read(os.environ if environment is None else environment)
         self._wire = Wire(tls)
 
-    def configured(
+    def renewed(
         self,
         resolver: UpstreamResolver,
         policy: RetryPolicy,
         limits: UpstreamLimits,
+        *,
         environment: Mapping[str, str],
     ) -> UpstreamClient:
-        """A client with other settings over the same connections; whoever works with this one goes on with its own."""
+        """A client with other settings over the same connections; they start and stop together.
+
+        Whoever holds this one, a turn for instance, goes on with the settings it began with.
+        """
         twin = copy.copy(self)
         twin._resolver, twin._policy, twin._limits = resolver, policy, limits
         twin._proxies = EnvironmentProxies.read(environment)

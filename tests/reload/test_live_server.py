@@ -200,7 +200,7 @@ def test_a_server_that_answers_with_the_demo_goes_over_to_the_api_that_is_config
             services = Services(
                 load(tmp_path, {}),
                 KEY,
-                demo=SingleUpstream(demo.base_url, "demo"),
+                resolver=SingleUpstream(demo.base_url, "demo"),
                 read_config=partial(load, tmp_path, {}),
             )
             async with services.running_parts():
