@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -42,14 +43,18 @@ Notifications = Callable[[Iterable[Path]], AsyncGenerator[Iterable[Path], None]]
 
 
 async def system_notifications(folders: Iterable[Path]) -> AsyncGenerator[Iterable[Path], None]:
-    """The system's own notifications. Raises OSError."""
+    """The system's own notifications; folders that may not be read are left out.
+
+    Raises FileNotFoundError or PermissionError for a folder that has changed meanwhile, another OSError when the system
+    has no more watches to give.
+    """
     changes = awatch(
-        *sorted(folders),
+        *(folder for folder in sorted(folders) if os.access(folder, os.R_OK)),
         watch_filter=None,
         debounce=400,
         step=100,
         recursive=False,  # a plugin's node_modules would use up what the system allows
-        ignore_permission_denied=True,
+        ignore_permission_denied=False,  # true would also hide that the system has no more watches
     )
     try:
         async with aclosing(changes):
@@ -166,8 +171,8 @@ class Watcher:
                 async for paths in notifications:
                     if any(matters(path, self._home) for path in paths):
                         self._wake.set()
-        except FileNotFoundError:
-            return  # a folder has gone since the last look; the next one finds out
+        except (FileNotFoundError, PermissionError):
+            return  # a folder has changed since the last look; the next one finds out
         except OSError as error:
             self._notified = False
             self._wake.set()

@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -268,6 +268,23 @@ def test_changes_during_a_reload_cause_one_more(home: Path) -> None:
             seen.gate.set()
             await until(lambda: len(seen.calls) == 2)
             assert len(seen.calls[1]) == 20
+
+    run(main())
+
+
+def test_folders_that_are_gone_are_left_out_and_one_that_goes_in_that_moment_is_told_apart(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with aclosing(system_notifications([home, home / "gone"])) as notifications:
+            first = asyncio.ensure_future(anext(notifications))
+            await asyncio.sleep(0)
+            save(home / "config.env", "A=2")
+            assert home / "config.env" in await first
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "access", lambda path, mode: True)
+            with pytest.raises(FileNotFoundError):
+                await anext(system_notifications([home, home / "gone"]))
 
     run(main())
 
