@@ -116,8 +116,16 @@ def doubt(now: Config, before: Config) -> Problem | None:
 
 
 def until_restart(now: Config, before: Config) -> tuple[Config, tuple[str, ...]]:
-    """``now`` with the settings that need a restart as they are in ``before``, and the names of those that differ."""
+    """``now`` with the settings that need a restart as they are in ``before``, and the names of those that differ.
+
+    Plugins see them like that too.
+    """
     fields = {name: str(info.alias) for name, info in Settings.model_fields.items()}
     fixed = {name: getattr(before.settings, name) for name, alias in fields.items() if alias in NEEDS_RESTART}
     changed = tuple(fields[name] for name, value in fixed.items() if value != getattr(now.settings, name))
-    return (replace(now, settings=now.settings.model_copy(update=fixed)) if changed else now), changed
+    if not changed:
+        return now, ()
+    environ = {name: value for name, value in now.environ.items() if name not in changed}
+    environ |= {name: before.environ[name] for name in changed if name in before.environ}
+    settings_kept = now.settings.model_copy(update=fixed)
+    return replace(now, settings=settings_kept, environ=MappingProxyType(environ)), changed

@@ -68,6 +68,8 @@ def test_settings_that_need_a_restart_stay_and_are_named(tmp_path: Path) -> None
     assert waiting == ("PORT", "Key", "ShutdownSeconds")
     assert (now.settings.port, now.settings.key, now.settings.shutdown_seconds) == (7000, "", 10)
     assert now.settings.show_vcp
+    seen = {name: now.environ.get(name) for name in ("PORT", "Key", "ShutdownSeconds", "ShowVCP")}
+    assert seen == {"PORT": "7000", "Key": None, "ShutdownSeconds": None, "ShowVCP": "true"}
     assert until_restart(before, before) == (before, ())
 
 

@@ -163,6 +163,7 @@ def test_a_setting_that_needs_a_restart_is_named_once_and_stays_for_everybody(
         save(tmp_path / "config.env", *BASE, "PORT=9000")
         await services.reload()
         assert sum("takes effect after a restart" in line for line in lines(caplog)) == 2
+        assert not [line for line in lines(caplog) if line.startswith("reloaded") and "PORT" in line]
 
     run(main())
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from app.reload import watcher as watcher_module
 from app.reload.watcher import Notifications, Pace, Watcher, system_notifications
 from tests.reload.files import QUICK, add_plugin, manifest_of, save, until
 from tests.server import run
@@ -388,8 +387,8 @@ def test_a_stop_before_the_start_and_in_mid_wait_ends_at_once(home: Path) -> Non
     run(main())
 
 
-def test_the_pace_of_a_server_leaves_it_almost_idle() -> None:
-    pace = watcher_module.Pace()
-    assert pace.look_every >= 5
-    assert pace.look_alone >= 1
-    assert pace.rest >= 20
+def test_the_documents_tell_the_pace_of_a_server() -> None:
+    docs = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert Pace() == Pace(look_every=5, look_alone=1, rest=20, settle=0.3, settle_shrunk=2, longest=10)
+    for words in ("two seconds", "a third of a second", "ten seconds", "within five seconds", "every second"):
+        assert words in docs
