@@ -153,7 +153,7 @@ async def _serving(config: Config, key: ServerKey, read_config: Callable[[], Con
     settings = config.settings
     async with AsyncExitStack() as stack:
         resolver = None
-        if not settings.api_url:
+        if not config.has_model_api:
             demo_address = await stack.enter_async_context(serve(create_demo(zone=config.zone)))
             resolver = SingleUpstream(demo_address, DEMO_KEY)
         services = Services(config, key.value, resolver=resolver, read_config=read_config)
@@ -186,7 +186,7 @@ def _announce(config: Config, key: ServerKey, address: str) -> None:
     else:
         lines.append(f"  key / 密钥            generated, kept in / 已生成，保存于 {key.path}")
         bearer = f'"Authorization: Bearer $(cat {shlex.quote(str(key.path))})"'
-    if not config.settings.api_url:
+    if not config.has_model_api:
         unusable = bool(config.environ.get("API_URL", "").strip())
         missing = "The API_URL cannot be used, see the warning" if unusable else "No API_URL is configured"
         missing_zh = "API_URL 无法使用，见警告" if unusable else "未配置 API_URL"
@@ -198,7 +198,7 @@ def _announce(config: Config, key: ServerKey, address: str) -> None:
             "  要使用真实模型，请把 config.env.example 复制为 config.env，并填写 API_URL 和 API_Key。",
         ]
     request = f"{address}/v1/models -H {bearer}"  # which models a configured service has is not known here
-    if not config.settings.api_url:
+    if not config.has_model_api:
         body = json.dumps({"model": "vcp-demo", "messages": [{"role": "user", "content": "What is 12*7?"}]})
         kind = "-H 'Content-Type: application/json'"
         request = f"{address}/v1/chat/completions -H {bearer} {kind} -d {shlex.quote(body)}"
@@ -228,10 +228,13 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 class _NoModel:
-    """The upstream of a command that runs tools only; it needs no API_URL."""
+    """The upstream of a command that runs tools in an installation without an API_URL."""
 
-    def resolve(self, model: str) -> UpstreamTarget:
-        raise ConfigError(both("此命令不调用模型", "this command asks no model"))
+    def resolve(self, model: str) -> Sequence[UpstreamTarget]:
+        raise ConfigError(both("没有配置模型接口，请设置 API_URL", "no model API is configured; set API_URL"))
+
+    def targets(self) -> Sequence[UpstreamTarget]:
+        return ()
 
 
 def _tool(options: argparse.Namespace) -> int:

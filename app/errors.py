@@ -51,6 +51,18 @@ class NotFoundError(VcpError):
     code = "not_found"
 
 
+class ModelNotServedError(NotFoundError):
+    """No upstream is configured for this model."""
+
+    code = "model_not_found"
+
+
+class CallDepthError(BadRequestError):
+    """Chats and tools have called each other too often."""
+
+    code = "call_depth_exceeded"
+
+
 class BodyTimeoutError(VcpError):
     """The rest of a request body did not come."""
 
@@ -131,6 +143,13 @@ class UpstreamConnectError(UpstreamError):
     """No connection, or it broke before the first byte, after all attempts."""
 
     code = "upstream_unreachable"
+
+
+class UpstreamBusyError(UpstreamError):
+    """Every upstream for the model has as many requests as it may, and none ended in time."""
+
+    status = 503
+    code = "upstream_busy"
 
 
 class UpstreamTimeoutError(UpstreamError):

@@ -12,7 +12,7 @@ from app.upstream.retry import RetryPolicy
 
 def retry_policy(settings: Settings) -> RetryPolicy:
     """When requests to model APIs are repeated."""
-    return RetryPolicy(settings.api_retries, settings.api_retry_delay)
+    return RetryPolicy(settings.api_retries, settings.api_retry_delay, settings.upstream_pause_seconds)
 
 
 def upstream_limits(settings: Settings) -> UpstreamLimits:
@@ -21,6 +21,7 @@ def upstream_limits(settings: Settings) -> UpstreamLimits:
         connect=settings.upstream_connect_timeout,
         first_byte=settings.upstream_first_byte_timeout,
         idle=settings.upstream_idle_timeout,
+        queue=settings.upstream_queue_seconds,
     )
 
 

@@ -20,6 +20,7 @@ from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config import dotenv
 from app.config.keys import check_bind
+from app.config.model_redirect import ModelRedirect
 from app.config.settings import Settings
 from app.config.snapshot import CONFIG_FILE, Config
 from app.errors import ConfigError, both
@@ -37,6 +38,7 @@ from app.extend import (
 )
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
+from app.observe.metrics import OBSERVED, Metrics
 from app.part_settings import process_limits, prompt_settings, retry_policy, upstream_limits
 from app.plugins.discovery import PluginSet, discover
 from app.plugins.hosts import PluginHost
@@ -55,9 +57,10 @@ from app.tools.guard import PasswordGuard
 from app.tools.rendering import ResultFormat
 from app.tools.router import Router
 from app.upstream.client import UpstreamClient
+from app.upstream.fleet import UpstreamStatus
 from app.upstream.limits import UpstreamLimits
 from app.upstream.retry import RetryPolicy
-from app.upstream.targets import SingleUpstream
+from app.upstream.targets import resolver_of
 
 log = logging.getLogger(__name__)
 
@@ -97,11 +100,11 @@ class Services:
 
     ``sources``, ``guards``, ``placeholders``, ``preprocessors`` and ``routes`` are what further parts bring,
     ``lifecycles`` those of them that start and stop with the server. Guards are asked in this order, after the
-    server's own. One process ``owns_home``: it alone runs schedules, static plugins and watchers; others only run
-    tools (D88).
+    server's own. ``resolver`` serves while the configuration names no model API. One process ``owns_home``: it alone
+    runs schedules, static plugins and watchers; others only run tools (D88).
 
-    ``resolver`` serves while the configuration names no model API. ``read_config`` reads the configuration anew for a
-    reload; without it the settings stay as they are, and nobody watches for changes.
+    ``read_config`` reads the configuration anew for a reload; without it the settings stay as they are, and nobody
+    watches for changes.
     """
 
     def __init__(
@@ -133,8 +136,10 @@ class Services:
         self.started = False
         self.events = EventBus()
         self.events.listen(log_event, *LOGGED)
+        self.metrics = self._metrics()
         self._ids = itertools.count(1)
         self._run_id = secrets.token_hex(4)
+        self.model_redirect = ModelRedirect(config.home, time.monotonic)
         self._agents = AgentBook(config.home / AGENT_MAP, TextFiles(config.home / "Agent"))
         self._variable_files = VariableFiles(TextFiles(config.home / "TVStxt"))
         self._auth_code = AuthCode(config.home)
@@ -212,9 +217,8 @@ class Services:
 
     def _upstream_settings(self, config: Config) -> tuple[UpstreamResolver, RetryPolicy, UpstreamLimits]:
         settings = config.settings
-        given = None if settings.api_url else self._fallback_resolver
-        resolver = given or SingleUpstream(settings.api_url, settings.api_key, settings.upstream_proxy or None)
-        return resolver, retry_policy(settings), upstream_limits(settings)
+        given = None if config.has_model_api else self._fallback_resolver
+        return given or resolver_of(config), retry_policy(settings), upstream_limits(settings)
 
     @property
     def settings(self) -> Settings:
@@ -235,6 +239,41 @@ class Services:
             new_id=self._new_call_id,
             call_format=partial(self._call_format, self.config.zone),
         )
+
+    def _metrics(self) -> Metrics:
+        metrics = Metrics(time.monotonic)
+        self.events.listen(metrics.observe, *OBSERVED)
+        metrics.watch("vcp_ready", "1 while requests are served and every part is well.", lambda: self.ready)
+        metrics.watch("vcp_running_turns", "Turns that run now.", lambda: len(self.running))
+        metrics.watch(
+            "vcp_plugin_processes",
+            "Processes of plugins that run now, and calls that wait for a place.",
+            lambda: {
+                ("running",): self.plugins.processes.running,
+                ("waiting",): self.plugins.processes.waiting,
+                ("left",): len(self.plugins.processes.left_groups()),
+            },
+            labels=("state",),
+        )
+        metrics.watch(
+            "vcp_dropped_events", "Events that a slow subscriber missed.", lambda: self.events.dropped, counts=True
+        )
+        self._watch_upstreams(metrics)
+        return metrics
+
+    def _watch_upstreams(self, metrics: Metrics) -> None:
+        def watch(name: str, told: str, read: Callable[[UpstreamStatus], float], *, counts: bool = False) -> None:
+            def reading() -> dict[tuple[str, ...], float]:
+                return {(status.name or "API_URL",): read(status) for status in self.upstream.status()}
+
+            metrics.watch(name, told, reading, labels=("upstream",), counts=counts)
+
+        watch("vcp_upstream_running", "Requests that run at an upstream now.", lambda status: status.running)
+        watch(
+            "vcp_upstream_resting_seconds", "Seconds for which others are asked first.", lambda status: status.resting
+        )
+        watch("vcp_upstream_attempts", "Attempts at an upstream.", lambda status: status.attempts, counts=True)
+        watch("vcp_upstream_faults", "Attempts that brought no answer.", lambda status: status.faults, counts=True)
 
     def _password_guard(self) -> PasswordGuard:
         return PasswordGuard(

@@ -242,6 +242,7 @@ class Turn:
             stream=request.stream,
             user_agent=request.user_agent,
             accept=request.accept,
+            depth=request.depth,
         )
         try:
             return await self._renderer.read(reply, calls, first_token)
@@ -254,7 +255,11 @@ class Turn:
         if not blocks:
             return
         context = CallContext(
-            turn_id=request.id, door=Door.DIARY_BLOCK, client_ip=request.client_ip, mute=self._handle.mute
+            turn_id=request.id,
+            door=Door.DIARY_BLOCK,
+            client_ip=request.client_ip,
+            depth=request.depth,
+            mute=self._handle.mute,
         )
         work = write_diaries(blocks, parts.new_id, context, parts.call_tool, parts.events)
         parts.background.start(work, f"diary blocks of {request.id}")

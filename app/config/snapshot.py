@@ -8,11 +8,12 @@ from pathlib import Path
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
-from app.config import dotenv, families, settings
+from app.config import dotenv, families, settings, upstreams
 from app.config.dotenv import Entry
 from app.config.families import Families
 from app.config.problem import Complaint, Problem
 from app.config.settings import NEEDS_RESTART, Settings
+from app.config.upstreams import NamedUpstream
 
 __all__ = ["CONFIG_FILE", "Config", "Problem", "doubt", "load", "until_restart"]
 
@@ -25,8 +26,8 @@ class Config:
 
     ``home`` is the absolute installation root. ``environ`` holds every variable in its meaningful order, those of the
     operating system first, then those of ``config.env``; child processes inherit it (spec 5.4), so it holds secrets.
-    ``file_keys`` are the keys that ``config.env`` mentions, also where the operating system's value won; ``unclosed``
-    its assignments whose quotes do not close.
+    ``file_keys`` are the keys that ``config.env`` mentions, also where the operating system's value won. ``upstreams``
+    are the model APIs beside that of ``API_URL``; ``unclosed`` are assignments in the file whose quotes do not close.
     """
 
     home: Path
@@ -36,6 +37,12 @@ class Config:
     families: Families = field(repr=False)
     problems: tuple[Problem, ...]
     unclosed: tuple[Entry, ...] = field(default=(), repr=False)
+    upstreams: tuple[NamedUpstream, ...] = ()
+
+    @property
+    def has_model_api(self) -> bool:
+        """True when there is a model API to ask: that of ``API_URL``, or a named one."""
+        return bool(self.settings.api_url or self.upstreams)
 
     @property
     def zone(self) -> ZoneInfo:
@@ -74,6 +81,7 @@ def load(home: Path, process_environ: Mapping[str, str], overrides: Mapping[str,
     file_keys = frozenset(written)
     values, value_complaints = settings.read(ordered, file_keys)
     rules, rule_complaints = families.collect(ordered)
+    named, upstream_complaints = upstreams.collect(ordered, file_keys)
 
     def located(complaint: Complaint) -> Problem:
         if complaint.key in overrides:
@@ -82,7 +90,7 @@ def load(home: Path, process_environ: Mapping[str, str], overrides: Mapping[str,
             return Problem("environment", None, complaint.key, complaint.reason)
         return Problem(str(path), lines.get(complaint.key), complaint.key, complaint.reason)
 
-    problems += map(located, (*value_complaints, *rule_complaints))
+    problems += map(located, (*value_complaints, *rule_complaints, *upstream_complaints))
     problems.sort(key=lambda problem: problem.line or 0)
     return Config(
         home=home,
@@ -91,6 +99,7 @@ def load(home: Path, process_environ: Mapping[str, str], overrides: Mapping[str,
         file_keys=file_keys,
         families=rules,
         problems=tuple(problems),
+        upstreams=named,
         unclosed=tuple(entry for entry in file.entries if not entry.closed),
     )
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.plugins.manifest import Manifest, Setting
+from app.protocol.call_depth import CALL_DEPTH_VARIABLE
 
 VARIABLE_BYTES_LIMIT = 131_071
 """Longest ``NAME=value`` that Linux hands to a new process; a longer one would make every start fail."""
@@ -132,11 +133,13 @@ def child_environment(
     *,
     client_ip: str | None = None,
     auth_code: str | None = None,
+    depth: int = 0,
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The environment of one synchronous child, and the names left out because no process could take them.
 
     ``auth_code`` is handed over only to plugins with ``requiresAdmin``; whoever starts such a plugin refuses to do so
-    without a code (B11). Nothing of that name, nor a stale client address, is ever inherited.
+    without a code (B11). Nothing of that name, nor a stale client address, is ever inherited. ``depth`` is that of the
+    call; the child is told the one of requests that it makes.
     """
     environment = _inherited(manifest, environ)
     environment.pop(AUTH_CODE, None)
@@ -150,6 +153,7 @@ def child_environment(
     if client_ip:
         environment[REQUEST_IP] = client_ip
     environment["PYTHONIOENCODING"] = "utf-8"
+    environment[CALL_DEPTH_VARIABLE] = str(depth + 1)
     if manifest.requires_admin and auth_code:
         environment[AUTH_CODE] = auth_code
     impossible = tuple(name for name, value in environment.items() if not _possible(name, value))

@@ -56,6 +56,11 @@ class StdioPlugins:
         self._image_key = ""
         self._offer(plugins)
 
+    @property
+    def processes(self) -> Processes:
+        """The processes of these plugins."""
+        return self._processes
+
     async def replace(self, plugins: PluginSet) -> None:
         """Offer these plugins from now on; calls that run go on with what they began with."""
         self._offer(plugins)
@@ -129,7 +134,13 @@ class StdioPlugins:
             )
         environ = self._environ()
         environment, left_out = child_environment(
-            manifest, plugin.own, environ, self._facts(environ), client_ip=context.client_ip, auth_code=code
+            manifest,
+            plugin.own,
+            environ,
+            self._facts(environ),
+            client_ip=context.client_ip,
+            auth_code=code,
+            depth=context.depth,
         )
         if left_out:
             log.warning("plugin %s runs without variables no process can take: %s", spec.name, ", ".join(left_out))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 
+from app.config.addresses import AddressError, proxy_address
 from app.errors import ConfigError, UpstreamConnectError, both
 from app.protocol.loopback import is_loopback
 
@@ -17,33 +18,10 @@ def proxy_url(value: str, setting: str) -> str | None:
     ``host:port`` means ``http://host:port``. Raises ``ConfigError`` that names the setting, and never repeats its
     value, which may hold a password.
     """
-    text = value.strip()
-    if not text:
-        return None
-    if "://" not in text:
-        text = f"http://{text}"
-    scheme = text.partition("://")[0].lower()
-    if scheme not in ("http", "https"):
-        raise ConfigError(
-            both(
-                f"{setting} 写的是 {scheme}:// 代理，只能使用 http:// 或 https://（SOCKS 代理多半也有 http:// 端口）",
-                f"{setting} names a {scheme}:// proxy; only http:// and https:// proxies can be used, "
-                "most SOCKS proxies offer an http:// port too",
-            )
-        )
     try:
-        parts = urlsplit(text)
-        usable = bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or any(character.isspace() for character in text):
-        raise ConfigError(
-            both(
-                f"{setting} 不是可用的代理地址，请写成 http://host:port",
-                f"{setting} is no usable proxy address; write it as http://host:port",
-            )
-        )
-    return text
+        return proxy_address(value)
+    except AddressError as error:
+        raise ConfigError(both(f"{setting} {error.chinese}", f"{setting} {error.english}")) from error
 
 
 @dataclass(frozen=True, slots=True)

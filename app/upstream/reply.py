@@ -53,6 +53,14 @@ class Source(Protocol):
         ...
 
 
+class Place(Protocol):
+    """A place among the requests that may run at an upstream."""
+
+    def release(self) -> None:
+        """Give it back; called once."""
+        ...
+
+
 class Reply:
     """The answer of a model API; to be closed by whoever got it, or used with ``async with``.
 
@@ -73,6 +81,11 @@ class Reply:
         self._loop = asyncio.get_running_loop()
         self._waiting_since: float | None = None
         self._watch: asyncio.TimerHandle | None = None
+        self._place: Place | None = None
+
+    def hold(self, place: Place) -> None:
+        """Keep this place until the reply is closed."""
+        self._place = place
 
     @property
     def content_type(self) -> str:
@@ -203,3 +216,6 @@ class Reply:
         self._closed = True
         self._stop_watch()
         self._source.abort()
+        place, self._place = self._place, None
+        if place is not None:
+            place.release()

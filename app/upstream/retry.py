@@ -44,10 +44,14 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """``attempts`` in all (``ApiRetries``); after attempt *i* a pause of ``delay_ms`` × *i* (``ApiRetryDelay``)."""
+    """``attempts`` at an upstream (``ApiRetries``), after attempt *i* a wait of ``delay_ms`` × *i* (``ApiRetryDelay``).
+
+    ``pause`` are the seconds for which an upstream that keeps failing is spared at first (``UpstreamPauseSeconds``).
+    """
 
     attempts: int = 3
     delay_ms: float = 1000.0
+    pause: float = 15.0
 
     def __post_init__(self) -> None:
         if self.attempts < 1:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
@@ -18,6 +19,7 @@ import aiohttp
 from aiohttp import payload
 
 from app.errors import UpstreamBrokenError, UpstreamConnectError, UpstreamTimeoutError, both
+from app.extend import UpstreamTarget
 from app.upstream.limits import UpstreamLimits
 from app.upstream.reply import Reply
 from app.upstream.retry import RETRIED_STATUSES, Fault
@@ -44,7 +46,7 @@ class Wire:
         """Make the connection pool; the loop must be running."""
         self._session = aiohttp.ClientSession(
             connector=_Connector(
-                limit=0, keepalive_timeout=_KEPT_SECONDS, ssl=self._tls or True, socket_factory=self._socket
+                limit=0, keepalive_timeout=_KEPT_SECONDS, ssl=self._tls or True, socket_factory=_socket
             ),
             cookie_jar=aiohttp.DummyCookieJar(),  # cookies of one client's answer must not go out with another's
             timeout=aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None),
@@ -70,17 +72,19 @@ class Wire:
         url: str,
         *,
         headers: Mapping[str, str],
-        body: bytes | None,
+        body: bytes | StreamedBody | None,
         proxy: str | None,
         limits: UpstreamLimits,
+        target: UpstreamTarget,
     ) -> Reply | Fault:
         """Send one request, once. The reply to it has its first piece of body if its status is 200.
 
         An attempt that brought no answer is returned as a ``Fault``, never raised. Cancelling closes the connection.
+        ``target`` only gives its name to the settings that a fault speaks of.
         """
         if self._session is None:
             return Fault(UpstreamConnectError(both("服务器正在启动或关闭", "the server starts or stops")), False)
-        attempt = _Attempt(limits)
+        attempt = _Attempt(limits, target)
         host = host_of(url)
         _current.set(attempt)
         try:
@@ -88,7 +92,7 @@ class Wire:
                 response = await self._session.request(
                     method,
                     url,
-                    data=_RequestBody(body) if body else None,
+                    data=_data(body),
                     headers=headers,
                     proxy=proxy,
                     allow_redirects=False,
@@ -108,29 +112,13 @@ class Wire:
             return _fault_of(error, host, proxy, attempt)
         return Reply(_Answer(response, host), first, limits.idle)
 
-    def _socket(self, address: aiohttp.connector.AddrInfoType) -> socket.socket:
-        family, kind, protocol = address[:3]
-        made = socket.socket(family, kind, protocol)
-        made.setblocking(False)
-        # A model may think for minutes: routers forget a connection on which nothing moves.
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        options: tuple[tuple[str, int], ...] = (
-            ("TCP_KEEPIDLE", _PROBE_AFTER_SECONDS),
-            ("TCP_KEEPINTVL", _PROBE_EVERY_SECONDS),
-            # A peer that takes nothing more of a request must not hold its socket for ever.
-            ("TCP_USER_TIMEOUT", min(int(_current.get().limits.first_byte * 1000), 2**31 - 1)),
-        )
-        for name, value in options:
-            if hasattr(socket, name):  # not every system knows all of them
-                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        return made
-
 
 class _Attempt:
     """What is known about one attempt while it runs: its phase, and the limit that goes with it."""
 
-    def __init__(self, limits: UpstreamLimits) -> None:
+    def __init__(self, limits: UpstreamLimits, target: UpstreamTarget) -> None:
         self.limits = limits
+        self.target = target
         self.connected = False
         self.reused = False
         self.answered = False
@@ -145,9 +133,10 @@ class _Attempt:
     def timed_out(self, host: str) -> Fault:
         """The fault when the limit of the present phase ran out. Only connecting is tried again."""
         if not self.connected:
+            setting = self.target.setting("URL")
             text = both(
-                f"{self.limits.connect:g} 秒内没有连上 {host}，请检查 API_URL 和网络",
-                f"no connection to {host} within {self.limits.connect:g} s; check API_URL and the network",
+                f"{self.limits.connect:g} 秒内没有连上 {host}，请检查 {setting} 和网络",
+                f"no connection to {host} within {self.limits.connect:g} s; check {setting} and the network",
             )
             return Fault(UpstreamTimeoutError(text, phase="connect"), retried=True)
         text = both(
@@ -190,6 +179,34 @@ class _Answer:
         _abort(self._response)
 
 
+@dataclass(slots=True)
+class StreamedBody:
+    """A request body that is sent while it comes, ``length`` bytes in all (None: nobody knows). It can be sent once.
+
+    What ``chunks`` raises ends the request and is found in ``fault``; the request itself tells of a lost connection.
+    """
+
+    chunks: AsyncIterator[bytes]
+    length: int | None = None
+    begun: bool = False
+    fault: Exception | None = None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        self.begun = True
+        try:
+            async for chunk in self.chunks:
+                yield chunk
+        except Exception as error:
+            self.fault = error
+            raise
+
+
+def _data(body: bytes | StreamedBody | None) -> payload.Payload | None:
+    if isinstance(body, StreamedBody):
+        return payload.AsyncIterablePayload(body)
+    return _RequestBody(body) if body else None
+
+
 class _RequestBody(payload.Payload):
     """A request body that is in memory. Written in slices, so that a large one neither warns nor blocks the loop."""
 
@@ -216,6 +233,24 @@ class _RequestBody(payload.Payload):
 
 # The attempt that the running task makes: aiohttp hands nothing of a request through to the connector.
 _current: ContextVar[_Attempt] = ContextVar("attempt")
+
+
+def _socket(address: aiohttp.connector.AddrInfoType) -> socket.socket:
+    family, kind, protocol = address[:3]
+    made = socket.socket(family, kind, protocol)
+    made.setblocking(False)
+    # A model may think for minutes: routers forget a connection on which nothing moves.
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    options: tuple[tuple[str, int], ...] = (
+        ("TCP_KEEPIDLE", _PROBE_AFTER_SECONDS),
+        ("TCP_KEEPINTVL", _PROBE_EVERY_SECONDS),
+        # A peer that takes nothing more of a request must not hold its socket for ever.
+        ("TCP_USER_TIMEOUT", min(int(_current.get().limits.first_byte * 1000), 2**31 - 1)),
+    )
+    for name, value in options:
+        if hasattr(socket, name):  # not every system knows all of them
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
 
 
 class _Connector(aiohttp.TCPConnector):
@@ -249,6 +284,7 @@ def _abort(response: aiohttp.ClientResponse) -> None:
 
 def _fault_of(error: Exception, host: str, proxy: str | None, attempt: _Attempt) -> Fault:
     """What an exception means. Its own text is not used: it may hold addresses with passwords."""
+    setting = attempt.target.setting("URL")
     if isinstance(error, aiohttp.ClientHttpProxyError):
         text = both(
             f"代理 {host_of(proxy or '')} 返回状态码 {error.status}，没有连接到 {host}，请检查 UpstreamProxy",
@@ -259,8 +295,8 @@ def _fault_of(error: Exception, host: str, proxy: str | None, attempt: _Attempt)
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         reason = getattr(error.certificate_error, "verify_message", "") or "not trusted"
         text = both(
-            f"{host} 的证书不被接受，请检查 API_URL 和系统证书",
-            f"the certificate of {host} was refused ({reason}); check API_URL and the system's certificates",
+            f"{host} 的证书不被接受，请检查 {setting} 和系统证书",
+            f"the certificate of {host} was refused ({reason}); check {setting} and the system's certificates",
         )
         return Fault(UpstreamConnectError(text), retried=False)
     if isinstance(error, aiohttp.ClientSSLError):
@@ -272,8 +308,8 @@ def _fault_of(error: Exception, host: str, proxy: str | None, attempt: _Attempt)
         return Fault(UpstreamConnectError(text), retried=True)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         text = both(
-            f"无法解析 {host}，请检查 API_URL 和网络",
-            f"the name of {host} cannot be resolved; check API_URL and the network",
+            f"无法解析 {host}，请检查 {setting} 和网络",
+            f"the name of {host} cannot be resolved; check {setting} and the network",
         )
         return Fault(UpstreamConnectError(text), retried=True)
     if isinstance(error, aiohttp.ClientProxyConnectionError):
@@ -284,8 +320,8 @@ def _fault_of(error: Exception, host: str, proxy: str | None, attempt: _Attempt)
         return Fault(UpstreamConnectError(text), retried=True)
     if isinstance(error, aiohttp.ClientConnectorError):
         text = both(
-            f"无法连接 {host}，请检查 API_URL，并确认模型接口在运行",
-            f"{host} cannot be reached ({_reason(error)}); check API_URL and that the model API is running",
+            f"无法连接 {host}，请检查 {setting}，并确认模型接口在运行",
+            f"{host} cannot be reached ({_reason(error)}); check {setting} and that the model API is running",
         )
         return Fault(UpstreamConnectError(text), retried=True)
     if isinstance(error, aiohttp.ClientConnectionError | OSError) or (
@@ -296,19 +332,20 @@ def _fault_of(error: Exception, host: str, proxy: str | None, attempt: _Attempt)
         )
         return Fault(UpstreamConnectError(text), retried=True, stale=attempt.reused and not attempt.answered)
     if isinstance(error, aiohttp.ClientError) and not isinstance(error, aiohttp.InvalidURL):
-        return Fault(UpstreamBrokenError(_broken_text(host, error)), retried=False)
+        return Fault(UpstreamBrokenError(_broken_text(host, error, setting)), retried=False)
+    key = attempt.target.setting("Key")
     text = both(
-        f"无法向 {host} 发送请求，请检查 API_URL 和 API_Key 中是否有 HTTP 不允许的字符",
-        f"the request to {host} cannot be sent: check API_URL and API_Key for characters that HTTP does not allow",
+        f"无法向 {host} 发送请求，请检查 {setting} 和 {key} 中是否有 HTTP 不允许的字符",
+        f"the request to {host} cannot be sent: check {setting} and {key} for characters that HTTP does not allow",
     )
     return Fault(UpstreamConnectError(text), retried=False)
 
 
-def _broken_text(host: str, cause: BaseException | None) -> str:
+def _broken_text(host: str, cause: BaseException | None, setting: str = "API_URL") -> str:
     if isinstance(cause, aiohttp.ClientResponseError):
         return both(
-            f"{host} 的回答不是可读的 HTTP，请检查 API_URL（http:// 或 https://、端口）",
-            f"{host} did not answer in HTTP that can be read; check API_URL (http:// or https://, port)",
+            f"{host} 的回答不是可读的 HTTP，请检查 {setting}（http:// 或 https://、端口）",
+            f"{host} did not answer in HTTP that can be read; check {setting} (http:// or https://, port)",
         )
     if isinstance(cause, aiohttp.ClientPayloadError) and _is_unreadable(cause):
         return both(

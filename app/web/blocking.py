@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 from collections import OrderedDict
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.config.durable import write_atomic
+from app.config.live_file import LiveFile
 from app.protocol.loopback import is_loopback
 from app.web.addresses import parse_address
 
@@ -54,45 +56,63 @@ class _Counter:
 
 
 class AddressBlocks:
-    """Who may not speak to us: ``ip_blacklist.json`` of the home, and addresses that tried too many wrong keys."""
+    """Who may not speak to us: ``ip_blacklist.json`` of the home, and addresses that tried too many wrong keys.
+
+    The file is what counts, also while the server runs: whoever edits it blocks and un-blocks addresses. A file that
+    cannot be read leaves the last good list in force.
+    """
 
     def __init__(self, path: Path, *, enabled: Callable[[], bool], clock: Callable[[], float]) -> None:
-        self._path = path
+        self._file = LiveFile(path, MAX_FILE_BYTES, clock)
         self._enabled = enabled
         self._clock = clock
         self._tools = _Counter(TOOL_WINDOW_SECONDS)
         self._keys = _Counter(KEY_WINDOW_SECONDS)
+        self._last_path_keys: OrderedDict[str, bytes] = OrderedDict()
         self._until: OrderedDict[str, float] = OrderedDict()
         self._writing = asyncio.Lock()
         self._readable = True
-        self._listed = self._read()
+        self._listed: frozenset[str] = frozenset()
+        self._unsaved: frozenset[str] = frozenset()  # listed, but not in the file
+        if enabled():
+            self._look()
 
-    def _read(self) -> frozenset[str]:
-        try:
-            with self._path.open("rb") as file:
-                data = file.read(MAX_FILE_BYTES + 1)
-            if len(data) > MAX_FILE_BYTES:
-                raise ValueError(f"it is larger than {MAX_FILE_BYTES} bytes")
-            value = json.loads(data.decode("utf-8-sig"))
-            if not isinstance(value, list):
-                raise ValueError("it is not a list")
-        except FileNotFoundError:
-            return frozenset()
-        except (OSError, ValueError, RecursionError) as error:
-            self._readable = False
-            log.error("%s cannot be read (%s); no address is blocked by it, and it is left as it is", self._path, error)
-            return frozenset()
-        return frozenset(_spelling(entry) for entry in value if isinstance(entry, str))
+    def _look(self, *, at_once: bool = False) -> None:
+        """Take over the list of the file when it is another one than at the last look."""
+        content = self._file.changed(at_once=at_once)
+        if content is None:
+            return
+        error = content.error
+        if not error:
+            try:
+                listed = _entries(content.data)
+            except (ValueError, RecursionError) as fault:
+                error = str(fault)
+        if error:
+            log.error("%s cannot be read (%s); the list stays as it was, and so does the file", self._file.path, error)
+        elif not self._readable:
+            log.info("%s can be read again", self._file.path.name)
+        self._readable = not error
+        if self._readable:
+            self._listed = listed | self._unsaved
 
     def blocked(self, address: str) -> bool:
         """True when this address is refused."""
+        if not self._enabled():
+            return False
+        self._look()
         until = self._until.get(address)
-        if not self._enabled() or (until is None and address not in self._listed) or is_loopback(address):
+        if (until is None and address not in self._listed) or is_loopback(address):
             return False
         if until is None or address in self._listed or until > self._clock():
             return True
         del self._until[address]
         return False
+
+    def count(self) -> int:
+        """How many addresses are refused now."""
+        now = self._clock()
+        return len(self._listed) + sum(until > now for until in self._until.values()) if self._enabled() else 0
 
     def wrong_key(self, address: str) -> None:
         """Count a wrong key; too many within the window block the address for a while."""
@@ -107,6 +127,20 @@ class AddressBlocks:
                 self._until.popitem(last=False)
             log.warning("address %s is blocked for %d s after %d wrong keys", address, KEY_BLOCK_SECONDS, KEY_FAILURES)
 
+    def wrong_path_key(self, address: str, given: bytes) -> None:
+        """Count a wrong key in a path, unless it is the one that this address sent last.
+
+        A page with many pictures under a key of yesterday is no attempt to find out the one of today.
+        """
+        digest = hashlib.sha256(given).digest()
+        if self._last_path_keys.get(address) == digest:
+            return
+        self._last_path_keys[address] = digest
+        self._last_path_keys.move_to_end(address)
+        while len(self._last_path_keys) > MAX_ADDRESSES:
+            self._last_path_keys.popitem(last=False)
+        self.wrong_key(address)
+
     async def tool_failed(self, address: str) -> None:
         """Count a failed call of ``/v1/human/tool``; the fifth within the window lists the address for good."""
         if not self._enabled() or is_loopback(address):
@@ -114,19 +148,34 @@ class AddressBlocks:
         if self._tools.add(address, self._clock()) < TOOL_FAILURES:
             return
         self._tools.forget(address)
-        if len(self._listed) >= MAX_ADDRESSES:
-            log.error("%d addresses are blocked; %s is not blocked as well", MAX_ADDRESSES, address)
-            return
-        self._listed |= {address}
-        log.warning("address %s is blocked after %d failed tool calls; see %s", address, TOOL_FAILURES, self._path.name)
-        if not self._readable:
-            return
         async with self._writing:
-            listed = json.dumps(sorted(self._listed), indent=2, ensure_ascii=False).encode("utf-8", "replace")
+            self._look(at_once=True)  # nobody's edit is written over
+            if len(self._listed) >= MAX_ADDRESSES:
+                log.error("%d addresses are blocked; %s is not blocked as well", MAX_ADDRESSES, address)
+                return
+            self._listed |= {address}
+            self._unsaved |= {address}
+            log.warning(
+                "address %s is blocked after %d failed tool calls; see %s", address, TOOL_FAILURES, self._file.path.name
+            )
+            if not self._readable:
+                return
+            listed = self._listed
+            content = json.dumps(sorted(listed), indent=2, ensure_ascii=False).encode("utf-8", "replace")
             try:
-                await asyncio.to_thread(write_atomic, self._path, listed)
+                await asyncio.to_thread(write_atomic, self._file.path, content)
             except OSError as error:
-                log.error("%s cannot be written (%s); the block lasts until the server stops", self._path, error)
+                log.error("%s cannot be written (%s); the block lasts until the server stops", self._file.path, error)
+            else:
+                self._unsaved -= listed
+
+
+def _entries(data: bytes | None) -> frozenset[str]:
+    """The addresses in the file; ValueError when it is no list."""
+    value = json.loads(data.decode("utf-8-sig")) if data is not None else []
+    if not isinstance(value, list):
+        raise ValueError("it is not a list")
+    return frozenset(_spelling(entry) for entry in value if isinstance(entry, str))
 
 
 def _spelling(address: str) -> str:

@@ -18,9 +18,11 @@ from app.chat.turn import Turn, TurnRequest
 from app.errors import BadRequestError, VcpError, both
 from app.services import Services
 from app.web.body import ClientGoneError, read_body
+from app.web.call_depth import call_depth
 from app.web.errors import JsonResponse, send_error
 from app.web.event_stream import EventStream
 from app.web.gate import CLIENT_IP
+from app.web.special_models import SpecialModels
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +30,24 @@ REQUEST_ID_FIELDS = ("requestId", "messageId")
 """Names under which clients send the id for ``/v1/interrupt``; the first one that is given wins."""
 
 
-def parse_chat_body(data: bytes) -> dict[str, Any]:
-    """The chat body as a dict; ``BadRequestError`` naming what is wrong with it (D10)."""
+def parse_object(data: bytes) -> dict[str, Any]:
+    """A request body that is a JSON object; ``BadRequestError`` when it is none."""
     try:
         body = loads_request(data)
     except (ValueError, RecursionError) as error:
         raise BadRequestError(f"{both('请求体不是 JSON', 'the request body is not JSON')}: {error}") from None
     if not isinstance(body, dict):
         raise BadRequestError(both("请求体必须是 JSON 对象", "the request body must be a JSON object"))
+    return body
+
+
+def parse_chat_body(data: bytes) -> dict[str, Any]:
+    """The chat body as a dict; ``BadRequestError`` naming what is wrong with it (D10)."""
+    return checked_messages(parse_object(data))
+
+
+def checked_messages(body: dict[str, Any]) -> dict[str, Any]:
+    """The chat body itself; ``BadRequestError`` when its messages are none (D10)."""
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise BadRequestError(
@@ -67,14 +79,20 @@ class ChatRoute:
     def __init__(self, services: Services, *, show_vcp: bool) -> None:
         self._services = services
         self._show_vcp = show_vcp
+        self._special = SpecialModels(services)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one chat request."""
         services = self._services
         try:
             services.running.admit()
+            depth = call_depth(Headers(scope=scope), services.settings)
             limit = services.config.settings.chat_body_limit_mb * 1024 * 1024
-            body = parse_chat_body(await read_body(scope, receive, limit))
+            body = parse_object(await read_body(scope, receive, limit))
+            if not self._show_vcp and self._special.is_image_chat(body):
+                await self._special.image_chat(scope, receive, send, body)
+                return
+            checked_messages(body)
             services.running.admit()  # others may have come while the body did
         except VcpError as error:
             await send_error(scope, receive, send, error)
@@ -82,13 +100,15 @@ class ChatRoute:
         except ClientGoneError:
             return
         if body.get("stream") is True:
-            await self._streamed(scope, receive, send, self._request(scope, body, stream=True))
+            await self._streamed(scope, receive, send, self._request(scope, body, depth, stream=True))
         else:
-            await self._plain(scope, receive, send, self._request(scope, body, stream=False))
+            await self._plain(scope, receive, send, self._request(scope, body, depth, stream=False))
 
-    def _request(self, scope: Scope, body: dict[str, Any], *, stream: bool) -> TurnRequest:
+    def _request(self, scope: Scope, body: dict[str, Any], depth: int, *, stream: bool) -> TurnRequest:
         headers = Headers(scope=scope)
         model = body.get("model")
+        if isinstance(model, str) and (internal := self._services.model_redirect.internal(model)) != model:
+            body, model = {**body, "model": internal}, internal
         return TurnRequest(
             id=self._services.new_id("turn"),
             body=body,
@@ -98,6 +118,7 @@ class ChatRoute:
             client_ip=scope[CLIENT_IP],
             user_agent=headers.get("user-agent"),
             accept=headers.get("accept"),
+            depth=depth,
         )
 
     async def _streamed(self, scope: Scope, receive: Receive, send: Send, request: TurnRequest) -> None:

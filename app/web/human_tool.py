@@ -20,6 +20,7 @@ from app.tools.rendering import result_object
 from app.tools.text_calls import call_from_block
 from app.web.blocking import AddressBlocks
 from app.web.body import ClientGoneError, read_body
+from app.web.call_depth import call_depth
 from app.web.errors import JsonResponse
 from app.web.gate import CLIENT_IP
 from app.web.openapi import described
@@ -90,6 +91,7 @@ def human_tool_routes(services: Services, blocks: AddressBlocks) -> APIRouter:
     @router.post("/v1/human/tool", summary="Run one tool block given as plain text", openapi_extra=_DESCRIPTION)
     async def human_tool(request: Request) -> Response:
         settings = services.config.settings
+        depth = call_depth(request.headers, settings)
         try:
             data = await read_body(request.scope, request.receive, settings.tool_body_limit_mb * 1024 * 1024)
         except ClientGoneError:
@@ -99,7 +101,7 @@ def human_tool_routes(services: Services, blocks: AddressBlocks) -> APIRouter:
             raise BadRequestError(HUMAN_TOOL_EMPTY)
         call = parse_human_call(text, services.new_id("call"), password_wanted=settings.vcp_tool_code)
         address = request.scope[CLIENT_IP]
-        context = CallContext(turn_id=call.id, door=Door.HUMAN_TOOL, client_ip=address)
+        context = CallContext(turn_id=call.id, door=Door.HUMAN_TOOL, client_ip=address, depth=depth)
         result = await services.router.call(call, context)
         answer = result_object(call, result, iso_millis(time.time(), services.config.zone))
         if result.error_kind not in (None, ErrorKind.QUEUE, ErrorKind.CANCELLED):  # those two are the server's doing

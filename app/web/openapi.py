@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fastapi import FastAPI
+
+from app.extend import Access
+from app.web.declared import AccessTable
 
 _REQUEST: dict[str, Any] = {
     "type": "object",
@@ -31,7 +34,26 @@ _ERROR: dict[str, Any] = {
 }
 
 
+_PLAIN_ROUTES: dict[str, dict[str, Any]] = {
+    "/v1/embeddings": {
+        "summary": "Vectors of texts, from the upstream",
+        "operationId": "embeddings",
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": {"type": "object", "additionalProperties": True}}},
+        },
+        "responses": {
+            "200": {"description": "The upstream's answer", "content": {"application/json": {"schema": {}}}},
+            **{
+                str(status): {"description": "Error", "content": {"application/json": {"schema": _ERROR}}}
+                for status in (400, 401, 403, 404, 408, 413, 415, 500)
+            },
+        },
+    }
+}
 _KEY = "key"
+_ADMIN = "admin"
+_SECURITY: dict[Access, list[dict[str, list[str]]]] = {Access.KEY: [{_KEY: []}], Access.ADMIN: [{_ADMIN: []}]}
 _PLAIN_ERROR = {"type": "object", "properties": {"error": {"type": "string"}}}
 
 
@@ -47,21 +69,26 @@ def described(media_type: str, schema: Mapping[str, Any], answer: str, errors: I
     }
 
 
-def describe_routes(app: FastAPI, chat_paths: Iterable[str], open_paths: Iterable[str]) -> None:
-    """Add the chat routes to the app's OpenAPI document, and which routes need the key."""
+def describe_routes(app: FastAPI, chat_paths: Iterable[str], table: Callable[[], AccessTable]) -> None:
+    """Add the chat routes to the app's OpenAPI document, and what each route of the ``table`` of now needs."""
     generate = app.openapi
     listed = list(chat_paths)
-    keyless = frozenset(open_paths)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             schema = generate()
             for path in listed:
                 schema["paths"][path] = {"post": _operation(path)}
-            schema.setdefault("components", {})["securitySchemes"] = {_KEY: {"type": "http", "scheme": "bearer"}}
+            for path, operation in _PLAIN_ROUTES.items():
+                schema["paths"][path] = {"post": dict(operation)}
+            schema.setdefault("components", {})["securitySchemes"] = {
+                _KEY: {"type": "http", "scheme": "bearer"},
+                _ADMIN: {"type": "http", "scheme": "basic"},
+            }
+            access = table().access_by_path()
             for path, operations in schema["paths"].items():
                 for operation in operations.values():
-                    operation["security"] = [] if path in keyless else [{_KEY: []}]
+                    operation["security"] = _SECURITY.get(access.get(path, Access.KEY), [])
             app.openapi_schema = schema
         return app.openapi_schema
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = (ROOT / "config.env.example").read_text(encoding="utf-8")
 DOCS = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 
-FAMILY = re.compile(r"(Tar|Var|Agent)\w*|SarModel\d+|SarPrompt\d+|(Super)?Detector(_Output)?\d+")
+FAMILY = re.compile(r"(Tar|Var|Agent)\w*|SarModel\d+|SarPrompt\d+|(Super)?Detector(_Output)?\d+|Upstream_\w+_[A-Za-z]+")
 
 
 def example(*, commented: bool) -> dict[str, str]:

@@ -103,7 +103,7 @@ ENVIRON = {
 )
 def test_a_manifest_can_ask_for_less_of_the_servers_environment(make: Any, wish: Any, names: set[str]) -> None:  # B9
     environment, left_out = child_environment(make(inheritEnv=wish), {}, ENVIRON, FACTS)
-    own = {"DebugMode", "PROJECT_BASE_PATH", "SERVER_PORT", "PYTHONIOENCODING"}
+    own = {"DebugMode", "PROJECT_BASE_PATH", "SERVER_PORT", "PYTHONIOENCODING", "VCP_CALL_DEPTH"}
     assert set(environment) == names | own
     assert left_out == ()
 
@@ -129,3 +129,13 @@ def test_variables_that_no_process_can_take_are_left_out_and_named(make: Any) ->
     environment, left_out = child_environment(make(), {}, environ, FACTS)
     assert set(left_out) == {"BIG", "NUL", "A=B", "", "HALF"}
     assert environment["OK"] == "y"
+
+
+@pytest.mark.parametrize("inherit", [True, False])
+def test_a_child_is_told_the_depth_of_its_own_requests_whatever_it_would_inherit(make: Any, inherit: bool) -> None:
+    manifest = make(inheritEnv=inherit, configSchema={"VCP_CALL_DEPTH": "string"})
+    environment, _ = child_environment(
+        manifest, {"VCP_CALL_DEPTH": "0"}, {"VCP_CALL_DEPTH": "0", **ENVIRON}, FACTS, depth=2
+    )
+    assert environment["VCP_CALL_DEPTH"] == "3"
+    assert child_environment(manifest, {}, {}, FACTS)[0]["VCP_CALL_DEPTH"] == "1"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from app.cli import main as _cli  # noqa: F401 - with it every part of the program is loaded
 from app.config.settings import NEEDS_RESTART, Settings, names
 from app.config.snapshot import load
 from app.services import Services, make_home
 from app.web.app import create_app
+from tests.reload.files import save
+from tests.web.asgi import ask
 
 FIELDS = {name: str(info.alias) for name, info in Settings.model_fields.items()}
 
@@ -36,35 +38,45 @@ def read(settings: Settings) -> set[str]:
     return set(settings.__dict__["read"])
 
 
-@pytest.fixture
-def first_and_second(tmp_path: Path) -> tuple[set[str], set[str]]:
-    """The settings that are read while a server is made, and those that are read again when they are replaced."""
-    make_home(tmp_path)
-    (tmp_path / "config.env").write_text("API_URL=http://127.0.0.1:9\n", encoding="utf-8")
-    config = load(tmp_path, {})
+def reads(home: Path, keep: Callable[[Services], object] = id) -> tuple[set[str], set[str]]:
+    """The settings that are read while a server is made, and those that are read of the new ones after a reload.
+
+    ``keep`` is a part that takes what it wants at the start.
+    """
+    make_home(home)
+    save(home / "config.env", "API_URL=http://127.0.0.1:9")
+    config = load(home, {})
     first = replace(config, settings=watched(config.settings))
-    services = Services(first, "key", read_config=lambda: config)
-    create_app(services)
+    save(home / "config.env", "API_URL=http://127.0.0.1:9", "VarX=1")
+    config = load(home, {})
     second = replace(config, settings=watched(config.settings))
-    services.apply(second)
-    return read(first.settings), read(second.settings)
+
+    async def main() -> tuple[set[str], set[str]]:
+        services = Services(first, "key", read_config=lambda: second)
+        keep(services)
+        app = create_app(services)
+        at_the_start = read(first.settings)
+        assert (await services.reload()).parts == ("config.env: VarX",)
+        assert services.config is second
+        await ask(app, "GET", "/v1/none", client="192.0.2.1")
+        return at_the_start, read(second.settings)
+
+    return asyncio.run(main())
 
 
-def test_what_is_read_at_the_start_is_read_again_at_a_reload_or_needs_a_restart(
-    first_and_second: tuple[set[str], set[str]],
-) -> None:
+def test_what_is_read_at_the_start_is_read_again_at_a_reload_or_needs_a_restart(tmp_path: Path) -> None:
     """A setting that is not read at the start is asked for at each use, from the configuration of now.
 
     If this fails with the name of a new setting, a part keeps its value: hand it a callable in place of the value,
     derive it anew in ``Services.apply``, or list it in ``NEEDS_RESTART`` and mark it in docs/configuration.md.
     """
-    first, second = first_and_second
+    first, second = reads(tmp_path)
     assert first - second - NEEDS_RESTART == set()
-
-
-def test_the_test_above_would_notice(first_and_second: tuple[set[str], set[str]]) -> None:
-    first, second = first_and_second
-    assert {"API_URL", "ApiRetries", "PluginMaxRunning", "DEFAULT_TIMEZONE"} <= first & second
-    assert "LiveReload" in first - second
+    assert {"API_URL", "ApiRetries", "PluginMaxRunning", "DEFAULT_TIMEZONE", "LiveReload"} <= first
     assert "ShowVCP" not in first
     assert first <= set(names())
+
+
+def test_a_part_that_keeps_a_setting_would_be_noticed(tmp_path: Path) -> None:
+    first, second = reads(tmp_path, lambda services: services.settings.tag_model)
+    assert first - second - NEEDS_RESTART == {"TagModel"}

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -139,9 +139,12 @@ class OneTarget:
         self.target = target
         self.asked: list[str] = []
 
-    def resolve(self, model: str) -> UpstreamTarget:
+    def resolve(self, model: str) -> Sequence[UpstreamTarget]:
         self.asked.append(model)
-        return self.target
+        return (self.target,)
+
+    def targets(self) -> Sequence[UpstreamTarget]:
+        return (self.target,)
 
 
 class Naps:
