@@ -272,6 +272,8 @@ def test_what_the_gate_and_the_routes_go_by_is_live(tmp_path: Path) -> None:
             assert await body_of("/v1/chat/completions", big) == 413
             await reloaded(server, tmp_path, *base(up.base_url), *changed, "IpBlacklist=false")
             assert await from_far() == 404
+            await reloaded(server, tmp_path, *base(up.base_url), *changed, "IpBlacklist=true")
+            assert await from_far() == 403
 
     run(main())
 
