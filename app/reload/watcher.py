@@ -113,12 +113,11 @@ class Watcher:
         return now
 
     async def _watch(self, seen: Footprint) -> None:
-        # What happened between the reading at the start and the first look is found by reading once more.
-        await self._changed(frozenset())
         loop = asyncio.get_running_loop()
         listening: asyncio.Task[None] | None = None
+        folders: Mapping[Path, int] = {}
+        told = False  # what happened between the reading at the start and the first look is found by reading once more
         try:
-            folders: Mapping[Path, int] = {}
             while True:
                 if self._notified and (seen.folders != folders or listening is None or listening.done()):
                     await _ended(listening)
@@ -126,15 +125,22 @@ class Watcher:
                     listening = asyncio.create_task(self._listen(folders), name="watcher notifications")
                     await asyncio.sleep(0)  # it listens before the next look, so that nothing falls between the two
                 begun = loop.time()
-                now = await self._look()
-                if changed := now.changed_since(seen):
-                    now = await self._settled(now, seen)
-                    changed = now.changed_since(seen) or changed
-                    await self._changed(changed)
-                    seen = now
+                try:
+                    now = await self._look()
+                    changed = now.changed_since(seen)
+                    if changed:
+                        now = await self._settled(now, seen)
+                        changed |= now.changed_since(seen)
+                    if changed or not told:
+                        await self._changed(changed)
+                        told = True
+                except (OSError, RuntimeError):  # no thread or no descriptor to be had: this passes
+                    log.exception("changed files could not be read; trying again in %g s", self._pace.look_every)
+                    await asyncio.sleep(self._pace.look_every)
                     continue
                 seen = now
-                await self._rest(loop.time() - begun)
+                if not changed:
+                    await self._rest(loop.time() - begun)
         finally:
             await _ended(listening)
 

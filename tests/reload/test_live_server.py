@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.config.snapshot import load
+from app.config.snapshot import Config, load
 from app.demo.script import Hold, Reply, Send, say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import Event, Reloaded
@@ -344,5 +344,20 @@ def test_without_live_reload_nothing_is_watched_and_a_reload_can_still_be_asked_
             assert not [task for task in asyncio.all_tasks() if task.get_name() == "watcher"]
             add_plugin(tmp_path, "Echo")
             assert (await server.services.reload()).parts == ("plugins: added Echo",)
+
+    run(main())
+
+
+def test_a_server_whose_watcher_cannot_go_on_says_that_it_is_unwell(tmp_path: Path) -> None:
+    def faulty() -> Config:
+        raise ZeroDivisionError("faulty")
+
+    async def main() -> None:
+        make_home(tmp_path)
+        save(tmp_path / "config.env", "API_URL=http://127.0.0.1:9")
+        services = Services(load(tmp_path, {}), KEY, read_config=faulty, pace=QUICK)
+        async with services.running_parts():
+            await until(lambda: services.trouble() == "live reload has ended: faulty")
+            assert not services.ready
 
     run(main())

@@ -373,6 +373,28 @@ def test_a_watcher_that_cannot_go_on_says_so(home: Path, caplog: pytest.LogCaptu
     assert "watching for changed files has failed" in caplog.text
 
 
+def test_a_fault_that_passes_is_told_and_tried_again(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        seen = Seen(home)
+        faults = [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")]
+
+        async def changed(files: frozenset[Path]) -> None:
+            if files and faults:
+                raise faults.pop()
+            await seen(files)
+
+        watcher = Watcher(home, changed, tuple, pace=QUICK)
+        await watcher.start()
+        await until(lambda: seen.calls == [set()])
+        save(home / "config.env", "A=2")
+        await until(lambda: "config.env" in seen.files)
+        assert watcher.health() == ""
+        await watcher.stop()
+
+    run(main())
+    assert [record.getMessage().split(";")[0] for record in caplog.records] == ["changed files could not be read"] * 2
+
+
 def test_a_stop_before_the_start_and_in_mid_wait_ends_at_once(home: Path) -> None:
     async def main() -> None:
         seen = Seen(home)
