@@ -12,8 +12,9 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from app.config.snapshot import Config, load
 from app.demo.upstream import create_demo
 from app.errors import ConfigError, NotFoundError, VcpError, both
 from app.extend import CallContext, Door, ErrorKind, ToolCall, UpstreamTarget
-from app.observe.lines import LineFormatter
+from app.observe.lines import LineFormatter, set_log
 from app.observe.server_log import LAYOUT, LOG_FOLDER, ServerLog, log_limits
 from app.protocol.json_text import pretty_json
 from app.protocol.loopback import is_loopback
@@ -114,17 +115,28 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
         return runner.run(work)
 
 
-def _configured(options: argparse.Namespace, level: int = logging.INFO, *, on_disk: bool = False) -> Config:
+def _reader(options: argparse.Namespace) -> Callable[[], Config]:
+    """Reads the configuration of now under the environment and the options that the command was started with."""
     home: Path = options.home
     if not home.is_dir():
         raise ConfigError(both(f"--home {home} 不是目录", f"--home {home} is not a folder"))
     given = {"HOST": getattr(options, "host", None), "PORT": getattr(options, "port", None)}
-    config = load(home.absolute(), os.environ, {key: str(value) for key, value in given.items() if value is not None})
+    overrides = {key: str(value) for key, value in given.items() if value is not None}
+    return partial(load, home.absolute(), dict(os.environ), overrides)
+
+
+def _set_log(config: Config, level: int = logging.INFO) -> None:
+    set_log(logging.DEBUG if config.settings.debug_mode else level, config.zone)
+
+
+def _configured(read_config: Callable[[], Config], level: int = logging.INFO, *, on_disk: bool = False) -> Config:
+    config = read_config()
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", config.zone))
-    logging.basicConfig(level=logging.DEBUG if config.settings.debug_mode else level, handlers=[handler])
+    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler])
     if on_disk and config.settings.server_log:
         logging.getLogger().addHandler(_server_log(config))
+    _set_log(config, level)
     for name in ("httpx", "httpcore", "asyncio", "uvicorn", "watchfiles"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for problem in config.problems:
@@ -140,19 +152,21 @@ def _server_log(config: Config) -> ServerLog:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    config = _configured(options, on_disk=True)
+    read_config = _reader(options)
+    config = _configured(read_config, on_disk=True)
     check_bind(config)
-    return _run(_serving(config, server_key(config)))
+    return _run(_serving(config, server_key(config), read_config))
 
 
-async def _serving(config: Config, key: ServerKey) -> int:
+async def _serving(config: Config, key: ServerKey, read_config: Callable[[], Config]) -> int:
     settings = config.settings
     async with AsyncExitStack() as stack:
         resolver = None
         if not config.has_model_api:
             demo_address = await stack.enter_async_context(serve(create_demo(zone=config.zone)))
             resolver = SingleUpstream(demo_address, DEMO_KEY)
-        services = Services(config, key.value, resolver=resolver)
+        services = Services(config, key.value, resolver=resolver, read_config=read_config)
+        services.on_applied(_set_log)
 
         def on_started(address: str) -> None:
             services.served_at(address)
@@ -243,7 +257,7 @@ def _tool(options: argparse.Namespace) -> int:
         if not equals or not name:
             raise ConfigError(both(f"'{field}' 不是 key=value 的形式", f"'{field}' is not key=value"))
         arguments[name] = value
-    config = _configured(options, logging.WARNING)  # who calls one tool wants its result and nothing else
+    config = _configured(_reader(options), logging.WARNING)  # who calls one tool wants its result and nothing else
     key = server_key(config)
 
     async def work() -> int:

@@ -8,9 +8,10 @@ import logging
 import secrets
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import datetime
+from datetime import datetime, tzinfo
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,9 +21,10 @@ from app.chat.running import RunningTurns
 from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config import dotenv
+from app.config.keys import check_bind
 from app.config.model_redirect import ModelRedirect
 from app.config.settings import Settings
-from app.config.snapshot import Config
+from app.config.snapshot import CONFIG_FILE, Config
 from app.errors import ConfigError, both
 from app.extend import (
     CallFinished,
@@ -31,6 +33,7 @@ from app.extend import (
     Lifecycle,
     PlaceholderSource,
     Preprocessor,
+    Reloaded,
     RouteSource,
     ToolSource,
     ToolSpec,
@@ -41,11 +44,11 @@ from app.observe.call_log import LOGGED, log_event
 from app.observe.dumps import DebugDumps
 from app.observe.metrics import OBSERVED, Metrics
 from app.observe.server_log import LOG_FOLDER
+from app.part_settings import process_limits, prompt_settings, retry_policy, upstream_limits
 from app.plugins.background import BackgroundLimits
 from app.plugins.callbacks import Callbacks
 from app.plugins.discovery import PluginSet, discover
 from app.plugins.hosts import PluginHost
-from app.plugins.places import Limits
 from app.plugins.processes import Processes
 from app.plugins.static_runs import STATIC_LIMITS, StaticRunner
 from app.plugins.static_values import StaticValues
@@ -57,8 +60,10 @@ from app.prompt.diaries import ALL_DIARIES, AllDiariesSource, DiarySource, Noteb
 from app.prompt.emoji_lists import LISTS_FOLDER, EmojiListSource
 from app.prompt.engine import PromptEngine
 from app.prompt.files import TextFiles
-from app.prompt.settings import PromptSettings
 from app.prompt.variables import VariableFiles
+from app.reload.footprint import PLUGINS
+from app.reload.reloader import Reloader
+from app.reload.watcher import Pace, Watcher
 from app.schedule.folder import TaskFolder
 from app.schedule.intake import Intake
 from app.schedule.runner import ScheduleRunner
@@ -76,6 +81,11 @@ from app.upstream.retry import RetryPolicy
 from app.upstream.targets import resolver_of
 
 log = logging.getLogger(__name__)
+
+REPLACE_SECONDS = 300.0
+"""Longest time that one kind of plugins gets to change over to a new set; what is not done by then stays undone."""
+
+AGENT_MAP = "agent_map.json"
 
 HOME_FOLDERS = ("Plugin", "Agent", "TVStxt", "dailynote", "VCPTimedContacts", "VCPTimedResults")
 """Folders that an installation has; missing ones are made at start."""
@@ -111,6 +121,9 @@ class Services:
     server's own. ``resolver`` serves while the configuration names no model API. One process ``owns_home``: it alone
     runs schedules, static plugins and watchers; others only run tools (D88). ``node_addresses`` gives the addresses of
     connected nodes, whose callbacks are taken (D19).
+
+    ``read_config`` reads the configuration anew for a reload; without it the settings stay as they are, and nobody
+    watches for changes.
     """
 
     def __init__(
@@ -127,9 +140,13 @@ class Services:
         lifecycles: Sequence[Lifecycle] = (),
         owns_home: bool = True,
         node_addresses: Callable[[], Collection[str]] = tuple,
+        read_config: Callable[[], Config] | None = None,
+        pace: Pace | None = None,
     ) -> None:
-        settings = config.settings
         self.config = config
+        self._read_config = read_config
+        self._fallback_resolver = resolver
+        self._applied: list[Callable[[Config], None]] = []
         self.key = key
         self.owns_home = owns_home
         self.routes = tuple(routes)
@@ -146,7 +163,7 @@ class Services:
         self._ids = itertools.count(1)
         self._run_id = secrets.token_hex(4)
         self.model_redirect = ModelRedirect(config.home, time.monotonic)
-        self._agents = AgentBook(config.home / "agent_map.json", TextFiles(config.home / "Agent"))
+        self._agents = AgentBook(config.home / AGENT_MAP, TextFiles(config.home / "Agent"))
         self._variable_files = VariableFiles(TextFiles(config.home / "TVStxt"))
         self._emoji_lists = EmojiListSource(TextFiles(config.home / LISTS_FOLDER))
         self._auth_code = AuthCode(config.home)
@@ -155,7 +172,10 @@ class Services:
         self.callbacks = Callbacks(
             self.callback_tokens, self.background_results, self.events, lambda: self._callback_base()
         )
-        self.found_plugins = self._search_plugins()
+        self.found_plugins = self.search_plugins()
+        for problem in self.found_plugins.problems:
+            log.warning("%s", problem)
+        self._processes = Processes(process_limits(config.settings))
         self.plugins = self._stdio_plugins()
         self.statics = self._static_plugins()
         self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.statics)
@@ -164,39 +184,80 @@ class Services:
         own_guards = (self._password_guard(), self._timely_guard())
         self.router = Router((self.plugins, *sources), (*own_guards, *guards), self.events)
         self.schedule = self._schedule()
-        self._fallback_resolver = resolver
         self.upstream = UpstreamClient(*self._upstream_settings(config), environment=config.environ)
-        self.running = RunningTurns(settings.max_running_turns)
+        self.running = RunningTurns(lambda: self.settings.max_running_turns)
         self.background = BackgroundTasks()
         self.turn_parts = self._turn_parts()
+        self._reloader = Reloader(self, self.events)
+        self._watcher = self._file_watcher(pace)
 
     def apply(self, config: Config) -> None:
         """Put a configuration in force for the turns and calls that begin from now on; the others keep theirs.
 
-        Raises ConfigError, with nothing changed, when no request to a model API can be made with it.
+        Raises ConfigError, and nothing has changed, when the server cannot work with it.
         """
+        check_bind(config)
         self.upstream = self.upstream.renewed(*self._upstream_settings(config), environment=config.environ)
         self.config = config
+        self._processes.limit(process_limits(config.settings))
         self.turn_parts = self._turn_parts()
+        for told in self._applied:
+            told(config)
+
+    def on_applied(self, told: Callable[[Config], None]) -> None:
+        """Call ``told`` with each configuration that is put in force, for what a setting changes outside of here."""
+        self._applied.append(told)
+
+    async def reload(self, files: Iterable[str] = ()) -> Reloaded:
+        """Read settings and plugins anew and put in force what has changed (spec 5.11); the answer says what that is.
+
+        ``files`` names further files of the home known to have changed. One reload runs at a time.
+        """
+        return await self._reloader.reload(files)
+
+    def read_config(self) -> Config:
+        """The configuration on disk, or the one in force where nobody knows how to read it; blocks, ConfigError."""
+        return self._read_config() if self._read_config is not None else self.config
+
+    async def replace_plugins(self, plugins: PluginSet) -> None:
+        """Let all hosts change over to these plugins; a turn that begins later also sees them in its prompt."""
+        for host in self.plugin_hosts:
+            try:
+                async with asyncio.timeout(REPLACE_SECONDS):
+                    await host.replace(plugins)
+            except Exception:  # the plugin boundary: one kind of plugins must not keep the others from changing over
+                log.exception("%s could not change over to the new plugins", type(host).__name__)
+        self.found_plugins = plugins
+        self.turn_parts = self._turn_parts()
+
+    def _file_watcher(self, pace: Pace | None) -> Watcher | None:
+        if self._read_config is None or not (self.owns_home and self.settings.live_reload):
+            return None
+        home = self.config.home
+
+        async def changed(files: frozenset[Path]) -> None:
+            others = {path.name for path in files if path.parent == home} - {CONFIG_FILE}
+            if AGENT_MAP in others:
+                await asyncio.to_thread(self._agents.load)  # tells at once what is wrong with it
+            await self.reload(others)
+
+        def code_folders() -> tuple[Path, ...]:
+            # Not those of the program: while it is upgraded its plugins fit neither the old version nor the new one.
+            root = (home / PLUGINS).resolve()
+            found = self.found_plugins.plugins
+            return tuple(plugin.folder for plugin in found if plugin.runs_in_process and plugin.folder.parent == root)
+
+        return Watcher(home, changed, code_folders, pace=pace)
+
+    def _upstream_settings(self, config: Config) -> tuple[UpstreamResolver, RetryPolicy, UpstreamLimits]:
+        settings = config.settings
+        given = None if config.has_model_api else self._fallback_resolver
+        return given or resolver_of(config), retry_policy(settings), upstream_limits(settings)
 
     @property
     def settings(self) -> Settings:
         """The settings of now; whoever needs one asks at each use, since a reload replaces them."""
         return self.config.settings
-
-    def _upstream_settings(self, config: Config) -> tuple[UpstreamResolver, RetryPolicy, UpstreamLimits]:
-        settings = config.settings
-        given = None if config.has_model_api else self._fallback_resolver
-        return (
-            given or resolver_of(config),
-            RetryPolicy(settings.api_retries, settings.api_retry_delay, settings.upstream_pause_seconds),
-            UpstreamLimits(
-                connect=settings.upstream_connect_timeout,
-                first_byte=settings.upstream_first_byte_timeout,
-                idle=settings.upstream_idle_timeout,
-                queue=settings.upstream_queue_seconds,
-            ),
-        )
 
     def _turn_parts(self) -> TurnParts:
         """What a turn works with until its end, of the configuration of now."""
@@ -210,7 +271,7 @@ class Services:
             clock=time.time,
             zone=self.config.zone,
             new_id=self._new_call_id,
-            call_format=self._call_format,
+            call_format=partial(self._call_format, self.config.zone),
             dump=self.dumps.dump,
         )
 
@@ -292,12 +353,10 @@ class Services:
             grace=lambda: self.settings.shutdown_seconds,
         )
 
-    def _search_plugins(self, before: PluginSet | None = None) -> PluginSet:
+    def search_plugins(self, before: PluginSet | None = None) -> PluginSet:
+        """The plugins on disk; what cannot be read is as in ``before``. Blocks."""
         roots = dict.fromkeys(root.resolve() for root in (self.config.home / "Plugin", program_plugins()))
-        found = discover(tuple(roots), parse_plugin_env, before)
-        for problem in found.problems:
-            log.warning("%s", problem)
-        return found
+        return discover(tuple(roots), parse_plugin_env, before)
 
     def plugin_environ(self) -> Mapping[str, str]:
         """The environment that plugins see: the configuration of now, and where and how to call back to the server."""
@@ -326,17 +385,9 @@ class Services:
         )
 
     def _stdio_plugins(self) -> StdioPlugins:
-        settings = self.settings
-        limits = Limits(
-            running=settings.plugin_max_running,
-            queued=settings.plugin_queue_limit,
-            queue_seconds=settings.plugin_queue_seconds,
-            output_bytes=settings.plugin_output_limit_mb * 1024 * 1024,
-            stop_seconds=settings.plugin_stop_seconds,
-        )
         return StdioPlugins(
             self.found_plugins,
-            Processes(limits),
+            self._processes,
             project_base=self.config.home,
             environ=self.plugin_environ,
             auth_code=self._auth_code,
@@ -363,21 +414,9 @@ class Services:
 
     def _prompt_engine(self) -> PromptEngine:
         config = self.config
-        settings, home = config.settings, config.home
-        notebooks = Notebooks(home / "dailynote", settings.diary_max_chars)
+        notebooks = Notebooks(config.home / "dailynote", config.settings.diary_max_chars)
         return PromptEngine(
-            PromptSettings(
-                variables=config.families.variables,
-                sar=config.families.sar,
-                detectors=config.families.detectors,
-                super_detectors=config.families.super_detectors,
-                zone=config.report_zone,
-                port=settings.port,
-                image_key=self.found_plugins.image_key or settings.image_key,
-                expand_agents_in_all_roles=settings.expand_agents_in_all_roles,
-                resolve_variables_in_any_order=settings.resolve_variables_in_any_order,
-                detectors_last=settings.compat_profile == "head",
-            ),
+            prompt_settings(config, self.found_plugins.image_key),
             self._agents,
             self._variable_files,
             self.router.specs,
@@ -399,7 +438,8 @@ class Services:
 
     def trouble(self) -> str:
         """What is wrong with a part, in its own words; empty while all are well."""
-        return next((said for part in (*self._lifecycles, self.schedule) if (said := part.health())), "")
+        parts = (*self._lifecycles, self.schedule, *(() if self._watcher is None else (self._watcher,)))
+        return next((said for part in parts if (said := part.health())), "")
 
     def new_id(self, kind: str) -> str:
         """A name for a turn or a call, unique over restarts."""
@@ -408,8 +448,8 @@ class Services:
     def _new_call_id(self) -> str:
         return self.new_id("call")
 
-    def _call_format(self, rules: TurnRules) -> CallFormat:
-        return TextCallFormat(self._new_call_id, self.config.zone, rules.results, password_wanted=rules.password_wanted)
+    def _call_format(self, zone: tzinfo, rules: TurnRules) -> CallFormat:
+        return TextCallFormat(self._new_call_id, zone, rules.results, password_wanted=rules.password_wanted)
 
     def _spec(self, name: str) -> ToolSpec | None:
         found = self.router.find(name)
@@ -447,6 +487,10 @@ class Services:
             if self.owns_home:  # after all that bring tools: tasks that are due run at once
                 stack.push_async_callback(self.schedule.stop)
                 await self.schedule.start()
+            stack.push_async_callback(self._reloader.stop)
+            if self._watcher is not None:
+                stack.push_async_callback(self._watcher.stop)
+                await self._watcher.start()
             stack.push_async_callback(self.background.stop, grace)
             # The web server has already waited for its requests; what is left now is cancelled at once.
             stack.push_async_callback(self.running.stop_all, 0)

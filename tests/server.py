@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import httpx
 
 from app.config.snapshot import load
 from app.extend import Event, PlaceholderSource, Preprocessor, ToolSource
+from app.reload.watcher import Pace
 from app.services import Services, make_home
 from app.web.app import create_app
 from app.web.server import serve
@@ -138,8 +140,9 @@ async def running(
     placeholders: Iterable[PlaceholderSource] = (),
     preprocessors: Iterable[Preprocessor] = (),
     environ: Mapping[str, str] | None = None,
+    pace: Pace | None = None,
 ) -> AsyncIterator[Running]:
-    """A server in ``home`` before ``upstream``; ``config`` are lines of config.env.
+    """A server in ``home`` before ``upstream``; ``config`` are lines of config.env. With ``pace`` it reloads live.
 
     Static plugins rest, for most tests have no use for their processes; ``RunStaticPlugins=true`` wakes them.
     """
@@ -155,9 +158,15 @@ async def running(
     ]
     (home / "config.env").write_text("\n".join(lines) + "\n", encoding="utf-8")
     process = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    loaded = load(home, {**process, **(environ or {})})
+    read = partial(load, home, {**process, **(environ or {})})
     services = Services(
-        loaded, KEY, sources=tuple(sources), placeholders=tuple(placeholders), preprocessors=tuple(preprocessors)
+        read(),
+        KEY,
+        sources=tuple(sources),
+        placeholders=tuple(placeholders),
+        preprocessors=tuple(preprocessors),
+        read_config=None if pace is None else read,
+        pace=pace,
     )
     events: list[Event] = []
     services.events.listen(events.append)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from enum import StrEnum
 from typing import Any
 
@@ -62,9 +62,9 @@ class RunningTurn:
 
 
 class RunningTurns:
-    """All running turns; the same request id may belong to several (D28)."""
+    """All running turns; the same request id may belong to several (D28). ``limit`` gives the most there may be now."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: Callable[[], int]) -> None:
         self._limit = limit
         self._turns: dict[RunningTurn, asyncio.Task[None]] = {}
 
@@ -73,11 +73,12 @@ class RunningTurns:
 
     def admit(self) -> None:
         """Raise ``TooManyTurnsError`` when no further turn may start."""
-        if len(self._turns) >= self._limit:
+        limit = self._limit()
+        if len(self._turns) >= limit:
             raise TooManyTurnsError(
                 both(
-                    f"已有 {self._limit} 个对话请求在运行（MaxRunningTurns），请稍后重试",
-                    f"{self._limit} chat requests are running already (MaxRunningTurns); try again when one has ended",
+                    f"已有 {limit} 个对话请求在运行（MaxRunningTurns），请稍后重试",
+                    f"{limit} chat requests are running already (MaxRunningTurns); try again when one has ended",
                 )
             )
 

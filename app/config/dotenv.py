@@ -36,11 +36,16 @@ _TAIL = re.compile(rf"[{_INLINE}]*+(?:[#\n]|\Z)")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One assignment; ``line`` is the line of its key, counted from 1."""
+    """One assignment; ``line`` is the line of its key, counted from 1.
+
+    ``closed`` is false when the value opens a quote that its line never closes. That is no fault to the grammar, but a
+    file that somebody is just writing looks like it.
+    """
 
     key: str
     value: str
     line: int
+    closed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +81,8 @@ def parse(text: str) -> list[Entry]:
         else:
             line += text.count("\n", counted, start)
             counted = start
-            value, position = _value(text, head.end())
-            entries.append(Entry(head[1], value, line))
+            value, position, closed = _value(text, head.end())
+            entries.append(Entry(head[1], value, line, closed))
         # What is left of the line is a comment, or a line that is no assignment.
         newline = text.find("\n", position)
         position = len(text) if newline < 0 else newline + 1
@@ -161,20 +166,20 @@ def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
     return position if match is None else match.end()
 
 
-def _value(text: str, position: int) -> tuple[str, int]:
-    """The value whose sign ends at ``position``, and where reading goes on."""
+def _value(text: str, position: int) -> tuple[str, int, bool]:
+    """The value whose sign ends at ``position``, where reading goes on, and whether its quotes come in pairs."""
     opening = _end(_SPACE, text, position)
     mark = text[opening : opening + 1]
     if mark and mark in _QUOTES:
         closing = _closing(text, opening, mark)
         if closing is not None:
-            return _unescape(mark, text[opening + 1 : closing]), closing + 1
+            return _unescape(mark, text[opening + 1 : closing]), closing + 1, True
     end = _end(_UNQUOTED, text, position)
     raw = trimmed(text[position:end])
     mark = raw[:1]
     if len(raw) > 1 and mark in _QUOTES and raw.endswith(mark):
-        return _unescape(mark, raw[1:-1]), end
-    return _unescape(mark, raw), end
+        return _unescape(mark, raw[1:-1]), end, True
+    return _unescape(mark, raw), end, not (mark and mark in _QUOTES and raw.count(mark) % 2)
 
 
 def _closing(text: str, opening: int, mark: str) -> int | None:

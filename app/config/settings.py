@@ -24,6 +24,9 @@ DEFAULT_ZONE = "Asia/Shanghai"
 
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+NEEDS_RESTART = frozenset({"HOST", "PORT", "Key", "ShutdownSeconds", "LiveReload"})
+"""Settings that are read once, at the start; all others are in force as soon as they are reloaded (spec 5.11)."""
+
 _SECRETS = frozenset({"Key", "API_Key", "Image_Key", "UpstreamProxy", "AdminPassword"})
 _MAX_SHOWN = 40
 PASSED_THROUGH = (
@@ -180,6 +183,7 @@ class Settings(BaseSettings):
     server_log_max_mb: int = Field(default=10, alias="ServerLogMaxMB", ge=1, le=4096)
     server_log_files: int = Field(default=10, alias="ServerLogFiles", ge=1, le=10_000)
     debug_dump_files: int = Field(default=200, alias="DebugDumpFiles", ge=0, le=100_000)
+    live_reload: Flag = Field(default=True, alias="LiveReload")
 
     # The model API
     api_url: WebAddress = Field(default="", alias="API_URL")

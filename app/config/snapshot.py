@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
 from app.config import dotenv, families, settings, upstreams
+from app.config.dotenv import Entry
 from app.config.families import Families
 from app.config.problem import Complaint, Problem
-from app.config.settings import Settings
+from app.config.settings import NEEDS_RESTART, Settings
 from app.config.upstreams import NamedUpstream
 
-__all__ = ["CONFIG_FILE", "Config", "Problem", "load"]
+__all__ = ["CONFIG_FILE", "Config", "Problem", "doubt", "load", "until_restart"]
 
 CONFIG_FILE = "config.env"
 
@@ -26,7 +27,7 @@ class Config:
     ``home`` is the absolute installation root. ``environ`` holds every variable in its meaningful order, those of the
     operating system first, then those of ``config.env``; child processes inherit it (spec 5.4), so it holds secrets.
     ``file_keys`` are the keys that ``config.env`` mentions, also where the operating system's value won. ``upstreams``
-    are the model APIs beside that of ``API_URL``.
+    are the model APIs beside that of ``API_URL``; ``unclosed`` are assignments in the file whose quotes do not close.
     """
 
     home: Path
@@ -35,6 +36,7 @@ class Config:
     file_keys: frozenset[str]
     families: Families = field(repr=False)
     problems: tuple[Problem, ...]
+    unclosed: tuple[Entry, ...] = field(default=(), repr=False)
     upstreams: tuple[NamedUpstream, ...] = ()
 
     @property
@@ -98,4 +100,41 @@ def load(home: Path, process_environ: Mapping[str, str], overrides: Mapping[str,
         families=rules,
         problems=tuple(problems),
         upstreams=named,
+        unclosed=tuple(entry for entry in file.entries if not entry.closed),
     )
+
+
+def doubt(now: Config, before: Config) -> Problem | None:
+    """Why what was just read may be a file in the middle of being saved; None when there is nothing against it.
+
+    An editor that empties a file and then writes it leaves, for a moment, no assignments or a value whose quote is not
+    closed. Neither replaces a configuration that is in force (spec 5.11); what the grammar makes of them counts at the
+    next start. An unclosed quote that was there before is no reason.
+    """
+    path = str(now.home / CONFIG_FILE)
+    if before.file_keys and not now.file_keys:
+        return Problem(
+            path, None, "", "is gone or holds no settings; those in force stay until it has some, or a restart"
+        )
+    known = {(entry.key, entry.value) for entry in before.unclosed}
+    for entry in now.unclosed:
+        if (entry.key, entry.value) not in known:
+            reason = "the quote is not closed on its line; the settings stay as they were until it is, or a restart"
+            return Problem(path, entry.line, entry.key, reason)
+    return None
+
+
+def until_restart(now: Config, before: Config) -> tuple[Config, tuple[str, ...]]:
+    """``now`` with the settings that need a restart as they are in ``before``, and the names of those that differ.
+
+    Plugins see them like that too.
+    """
+    fields = {name: str(info.alias) for name, info in Settings.model_fields.items()}
+    fixed = {name: getattr(before.settings, name) for name, alias in fields.items() if alias in NEEDS_RESTART}
+    changed = tuple(fields[name] for name, value in fixed.items() if value != getattr(now.settings, name))
+    if not changed:
+        return now, ()
+    environ = {name: value for name, value in now.environ.items() if name not in changed}
+    environ |= {name: before.environ[name] for name in changed if name in before.environ}
+    settings_kept = now.settings.model_copy(update=fixed)
+    return replace(now, settings=settings_kept, environ=MappingProxyType(environ)), changed

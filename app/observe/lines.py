@@ -15,21 +15,30 @@ class LineFormatter(logging.Formatter):
     """One line for each message, whatever is in it: control characters are written as escapes, long messages are cut.
 
     A traceback follows on lines of its own, as usual. Times are told in ``zone`` (without one in that of the machine),
-    with its offset.
+    with its offset; it may be set anew at any time.
     """
 
     def __init__(self, layout: str, zone: tzinfo | None = None) -> None:
         super().__init__(layout)
-        self._zone = zone
+        self.zone = zone
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - a name of logging
         """When it happened, to the millisecond."""
-        return datetime.fromtimestamp(record.created, self._zone).astimezone(self._zone).isoformat(" ", "milliseconds")
+        return datetime.fromtimestamp(record.created, self.zone).astimezone(self.zone).isoformat(" ", "milliseconds")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - a name of logging
         """The line without traceback."""
         record.message = one_line(record.message)
         return super().formatMessage(record)
+
+
+def set_log(level: int, zone: tzinfo) -> None:
+    """Log from ``level`` on, with times in ``zone``, wherever lines of this form are written to."""
+    root = logging.getLogger()
+    root.setLevel(level)
+    for handler in root.handlers:
+        if isinstance(handler.formatter, LineFormatter):
+            handler.formatter.zone = zone
 
 
 def one_line(text: str) -> str:

@@ -7,6 +7,7 @@ The rules, in one place:
 * ``plugin-manifest.json.block`` in place of ``plugin-manifest.json`` disables a plugin; with both it is enabled;
 * a blocked plugin of one root also blocks the plugin of that name in the later roots, unless the same root has an
   enabled one: a person who blocks a plugin of the installation does not want the program's copy in its place;
+* with the set of the last search at hand, files that cannot be read now leave what they had said before (P68);
 * a module that needs Node is listed, and is served by the plugin of that name in a later root when there is one that
   runs here; that plugin then reads the settings file of the first folder (D37).
 """
@@ -18,8 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from app.config import dotenv
 from app.errors import ManifestError
 from app.plugins.manifest import BLOCKED_NAME, MANIFEST_BYTES_LIMIT, MANIFEST_NAME, Manifest, read_manifest
+from app.plugins.sources import digest, python_sources
 
 IMAGE_SERVER = "ImageServer"
 """The plugin that serves pictures."""
@@ -30,11 +33,16 @@ ParseEnv = Callable[[str], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One plugin: what its manifest says, where it lives, and the settings of its own ``config.env``."""
+    """One plugin: what its manifest says, where it lives, and the settings of its own ``config.env``.
+
+    ``sources`` is a digest of the code of an in-process plugin, empty for all others. Two plugins are equal when
+    nothing of all this differs; then a reload leaves the plugin alone.
+    """
 
     manifest: Manifest
     folder: Path
     own: Mapping[str, str] = field(default_factory=dict)
+    sources: str = ""
 
     @property
     def name(self) -> str:
@@ -46,14 +54,23 @@ class Plugin:
         """False for modules that need Node; they are listed as "not run here"."""
         return not self.manifest.runs_in_node
 
+    @property
+    def runs_in_process(self) -> bool:
+        """True for Python modules that the server itself loads."""
+        return self.manifest.protocol == "direct" and self.runs_here
+
 
 @dataclass(frozen=True, slots=True)
 class PluginSet:
-    """What was found: plugins in order, complaints for people (each names its file), names of blocked plugins."""
+    """What was found: plugins in order, complaints for people (each names its file), names of blocked plugins.
+
+    ``ported`` are the modules for Node in whose place a plugin of a later root runs (D37).
+    """
 
     plugins: tuple[Plugin, ...] = ()
     problems: tuple[str, ...] = ()
     blocked: tuple[str, ...] = ()
+    ported: tuple[Plugin, ...] = ()
 
     @property
     def image_key(self) -> str:
@@ -65,8 +82,8 @@ class PluginSet:
 def discover(roots: Sequence[Path], parse_env: ParseEnv, before: PluginSet | None = None) -> PluginSet:
     """Search the roots, first to last; a missing root has no plugins. Faults of one folder cost that folder only.
 
-    With ``before``, the set of the last search, a folder whose manifest cannot be read now (it may be half written)
-    keeps the plugin it had (P68).
+    With ``before``, the set of the last search, a folder whose manifest or settings cannot be read now (they may be
+    half written) keeps what it had (P68).
     """
     search = _Search(parse_env, before or PluginSet())
     seen: set[Path] = set()
@@ -81,13 +98,20 @@ def discover(roots: Sequence[Path], parse_env: ParseEnv, before: PluginSet | Non
 class _Search:
     def __init__(self, parse_env: ParseEnv, before: PluginSet) -> None:
         self._parse_env = parse_env
-        self._before = {plugin.folder: plugin for plugin in before.plugins}
+        self._before = {plugin.folder: plugin for plugin in (*before.plugins, *before.ported)}
+        self._blocked_before = before.blocked
         self._plugins: dict[str, Plugin] = {}
         self._problems: list[str] = []
         self._blocked: dict[str, None] = {}
+        self._ported: dict[str, Plugin] = {}
 
     def result(self) -> PluginSet:
-        return PluginSet(tuple(self._plugins.values()), tuple(self._problems), tuple(self._blocked))
+        return PluginSet(
+            tuple(self._plugins.values()),
+            tuple(self._problems),
+            tuple(self._blocked),
+            tuple(self._ported.values()),
+        )
 
     def root(self, root: Path) -> None:
         here: set[str] = set()
@@ -110,7 +134,8 @@ class _Search:
             return []
         except OSError as error:
             self._problems.append(f"{root}: cannot be searched for plugins: {error.strerror or error}")
-            return []
+            self._blocked.update(dict.fromkeys(self._blocked_before))
+            return [folder for folder in self._before if folder.parent == root]
         return [entry for entry in entries if _may_be(entry, stat.S_ISDIR)]
 
     def _read(self, folder: Path) -> Plugin | None:
@@ -121,27 +146,44 @@ class _Search:
             self._problems.append(error.message + (f"; {old.name} stays as it was" if old else ""))
             return old
         self._problems.extend(manifest.complaints)
-        return Plugin(manifest, folder, self._own_settings(folder / "config.env"))
+        plugin = Plugin(manifest, folder, self._own_settings(folder / "config.env", self._before.get(folder)))
+        if not plugin.runs_in_process:
+            return plugin
+        sources = python_sources(folder)
+        if sources.cut:
+            self._problems.append(f"{folder}: too many files or folders; changes in some of its code are not noticed")
+        return replace(plugin, sources=digest(folder, sources.files))
 
-    def _own_settings(self, path: Path) -> Mapping[str, str]:
+    def _own_settings(self, path: Path, before: Plugin | None) -> Mapping[str, str]:
+        """What the plugin's own file says; with a complaint what it said before, while it cannot be read."""
+        old = before.own if before is not None else {}
         try:
             if not stat.S_ISREG(path.stat().st_mode):
                 self._problems.append(f"{path}: cannot be read: not a regular file")  # a pipe would be read for ever
-                return {}
+                return old
             with path.open("rb") as file:
                 data = file.read(MANIFEST_BYTES_LIMIT + 1)
         except FileNotFoundError:
             return {}
         except OSError as error:
             self._problems.append(f"{path}: cannot be read: {error.strerror or error}")
-            return {}
+            return old
         if len(data) > MANIFEST_BYTES_LIMIT:
             self._problems.append(f"{path}: larger than {MANIFEST_BYTES_LIMIT} bytes; ignored")
-            return {}
+            return old
         text = data.decode("utf-8-sig", "replace")
         if "\ufffd" in text:
             self._problems.append(f"{path}: not everywhere UTF-8; the wrong bytes were replaced")
-        return dict(self._parse_env(text))
+        values = dict(self._parse_env(text))
+        if before is not None:
+            for entry in dotenv.parse(text):
+                if not entry.closed and old.get(entry.key) != entry.value:
+                    self._problems.append(
+                        f"{path}:{entry.line}: {entry.key}: the quote is not closed on its line; "
+                        "the plugin's settings stay as they were"
+                    )
+                    return old
+        return values
 
     def _add(self, plugin: Plugin, here: set[str]) -> None:
         name = plugin.name
@@ -157,6 +199,7 @@ class _Search:
             )
         elif not first.runs_here and plugin.runs_here:
             self._plugins[name] = replace(plugin, own={**plugin.own, **first.own})
+            self._ported[name] = first
 
 
 def _may_be(path: Path, kind: Callable[[int], bool]) -> bool:

@@ -86,6 +86,11 @@ class Places:
         self.running = 0
         self.starting = 0
 
+    def limit(self, limits: Limits) -> None:
+        """Let in by these limits from now on; whoever is in stays."""
+        self._limits = limits
+        self.grant()
+
     @property
     def waiting(self) -> int:
         """How many calls wait for a place."""

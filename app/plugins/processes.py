@@ -91,6 +91,11 @@ class Processes:
         self._left: set[Child] = set()
         self._stopping = False
 
+    def limit(self, limits: Limits) -> None:
+        """Work by these limits from now on; processes that run keep the limit of their output."""
+        self.limits = limits
+        self._places.limit(limits)
+
     @property
     def running(self) -> int:
         """Processes that a call waits for."""

@@ -28,7 +28,7 @@ async def work(handle: RunningTurn, log: list[str], clean_up: asyncio.Event | No
 
 def test_every_turn_with_the_id_is_interrupted_and_no_other() -> None:
     async def main() -> None:
-        turns, logs = RunningTurns(9), {name: list[str]() for name in "abc"}
+        turns, logs = RunningTurns(lambda: 9), {name: list[str]() for name in "abc"}
         handles = {"a": turn("x"), "b": turn("x", "y"), "c": turn("z")}
         tasks = {name: turns.start(handles[name], work(handles[name], logs[name]), name) for name in "abc"}
         await asyncio.sleep(0)
@@ -47,7 +47,7 @@ def test_every_turn_with_the_id_is_interrupted_and_no_other() -> None:
 
 def test_a_turn_that_is_stopped_before_its_first_step_still_ends_in_order() -> None:
     async def main() -> None:
-        turns, log, handle = RunningTurns(9), list[str](), turn("x")
+        turns, log, handle = RunningTurns(lambda: 9), list[str](), turn("x")
         task = turns.start(handle, work(handle, log), "t")
         assert turns.interrupt("x")
         await task
@@ -59,7 +59,7 @@ def test_a_turn_that_is_stopped_before_its_first_step_still_ends_in_order() -> N
 @pytest.mark.parametrize("second", list(StopReason))
 def test_a_second_stop_does_not_disturb_the_clean_up_of_the_first(second: StopReason) -> None:
     async def main() -> None:
-        turns, log, handle, cleaned = RunningTurns(9), list[str](), turn("x"), asyncio.Event()
+        turns, log, handle, cleaned = RunningTurns(lambda: 9), list[str](), turn("x"), asyncio.Event()
         task = turns.start(handle, work(handle, log, cleaned), "t")
         await asyncio.sleep(0)
         handle.stop(StopReason.DISCONNECT)
@@ -76,7 +76,7 @@ def test_a_second_stop_does_not_disturb_the_clean_up_of_the_first(second: StopRe
 
 def test_a_turn_whose_answer_has_ended_is_not_cancelled_any_more() -> None:
     async def main() -> None:
-        turns, handle, cleaned = RunningTurns(9), turn("x"), asyncio.Event()
+        turns, handle, cleaned = RunningTurns(lambda: 9), turn("x"), asyncio.Event()
 
         async def ending() -> str:
             handle.begin()
@@ -97,7 +97,7 @@ def test_a_turn_whose_answer_has_ended_is_not_cancelled_any_more() -> None:
 
 def test_only_so_many_turns_are_admitted() -> None:
     async def main() -> None:
-        turns, handle = RunningTurns(1), turn()
+        turns, handle = RunningTurns(lambda: 1), turn()
         turns.admit()
         turns.start(handle, work(handle, []), "t")
         with pytest.raises(TooManyTurnsError, match=r"已有 .*MaxRunningTurns.* / ") as caught:

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from app.observe.lines import MAX_MESSAGE_CHARS, LineFormatter
+from app.observe.lines import MAX_MESSAGE_CHARS, LineFormatter, set_log
 
 
 def written(message: str, *arguments: object, fault: BaseException | None = None) -> str:
@@ -50,3 +50,20 @@ def test_times_are_told_in_the_configured_zone(zone: str, expected: str) -> None
     record = logging.LogRecord("x", logging.INFO, "f", 1, "", (), None)
     record.created = 1_700_000_000.25
     assert LineFormatter("%(asctime)s", ZoneInfo(zone)).format(record) == expected
+
+
+def test_level_and_zone_can_be_set_anew_while_others_forms_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = logging.getLogger()
+    ours, others = logging.StreamHandler(io.StringIO()), logging.StreamHandler(io.StringIO())
+    ours.setFormatter(LineFormatter("%(asctime)s", ZoneInfo("UTC")))
+    others.setFormatter(logging.Formatter("%(asctime)s"))
+    monkeypatch.setattr(root, "handlers", [ours, others])
+    before = root.level
+    try:
+        set_log(logging.DEBUG, ZoneInfo("Asia/Tokyo"))
+        assert root.level == logging.DEBUG
+        root.debug("x")
+        assert ours.stream.getvalue().endswith("+09:00\n")
+        assert "+" not in others.stream.getvalue()
+    finally:
+        root.setLevel(before)

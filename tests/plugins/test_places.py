@@ -34,6 +34,25 @@ def test_places_are_granted_first_come_first_served() -> None:
     assert asyncio.run(work()) == ["b", "c", "d"]
 
 
+def test_new_limits_let_in_those_who_wait_and_put_nobody_out() -> None:
+    async def work() -> None:
+        places = Places(Limits(running=1, starting=9))
+        first = await places.take("a", None)
+        waiting = asyncio.ensure_future(places.take("a", None))
+        await asyncio.sleep(0)
+        places.limit(Limits(running=2, starting=9, queued=0))
+        second = await waiting
+        places.limit(Limits(running=1, starting=9, queued=0))
+        assert places.running == 2
+        with pytest.raises(QueueError, match="0 calls"):
+            await places.take("a", None)
+        first.release()
+        second.release()
+        assert (await places.take("a", None)).name == "a"
+
+    asyncio.run(work())
+
+
 def test_no_waiting_at_all_may_be_asked_for() -> None:
     async def work() -> None:
         places = Places(Limits(running=1))
