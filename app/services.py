@@ -8,9 +8,11 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from app.chat.background import BackgroundTasks
+from app.chat.inner import InnerChat
 from app.chat.prepare import Preparation
 from app.chat.running import RunningTurns
 from app.chat.text_format import TextCallFormat
@@ -34,6 +36,9 @@ from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
 from app.plugins.discovery import PluginSet, discover
 from app.plugins.hosts import PluginHost
+from app.plugins.in_process import InProcessLimits, InProcessPlugins
+from app.plugins.in_process_context import ServerParts
+from app.plugins.in_process_work import WorkLimits
 from app.plugins.places import Limits
 from app.plugins.processes import Processes
 from app.plugins.stdio import StdioPlugins
@@ -48,14 +53,19 @@ from app.tools.guard import PasswordGuard
 from app.tools.rendering import ResultFormat
 from app.tools.router import Router
 from app.upstream.client import UpstreamClient
+from app.upstream.embeddings import Embeddings
 from app.upstream.limits import UpstreamLimits
 from app.upstream.retry import RetryPolicy
+from app.upstream.side_requests import side_client
 from app.upstream.targets import SingleUpstream
 
 log = logging.getLogger(__name__)
 
-HOME_FOLDERS = ("Plugin", "Agent", "TVStxt", "dailynote")
+HOME_FOLDERS = ("Plugin", "Agent", "TVStxt", "dailynote", "image", "file")
 """Folders that an installation has; missing ones are made at start."""
+
+MAX_CALL_DEPTH = 5
+"""How often chats, tools and plugins may lead to each other."""
 
 
 def program_plugins() -> Path:
@@ -121,8 +131,11 @@ class Services:
         self._auth_code = AuthCode(config.home)
         self.found_plugins = self._search_plugins()
         self.plugins = self._stdio_plugins()
-        self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins,)
-        self.router = Router((self.plugins, *sources), (self._password_guard(), *guards), self.events)
+        self.side_requests = side_client(self.plugin_environ)
+        self.in_process = self._in_process_plugins()
+        self.routes = (*self.routes, self.in_process)
+        self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.in_process)
+        self.router = Router((self.in_process, self.plugins, *sources), (self._password_guard(), *guards), self.events)
         self.upstream = UpstreamClient(
             resolver or SingleUpstream(settings.api_url, settings.api_key, settings.upstream_proxy or None),
             RetryPolicy(settings.api_retries, settings.api_retry_delay),
@@ -135,12 +148,27 @@ class Services:
         )
         self.running = RunningTurns(settings.max_running_turns)
         self.background = BackgroundTasks()
+        self.inner_chat = self._inner_chat()
+        self.embeddings = self._embeddings()
         self.turn_parts = self._turn_parts()
+        self.in_process.changed(self._renew_turn_parts)
 
     def apply(self, config: Config) -> None:
         """Put a configuration in force for the turns and calls that begin from now on; the others keep theirs."""
         self.config = config
         self.turn_parts = self._turn_parts()
+        self.in_process.settings_changed()
+
+    def _renew_turn_parts(self) -> None:
+        self.turn_parts = self._turn_parts()
+
+    def parts_of_turn(self) -> TurnParts:
+        """What a turn that begins now works with: ``turn_parts``, with the preprocessors of plugins as they are now."""
+        brought = self.in_process.preprocessors()
+        if not brought:
+            return self.turn_parts
+        preparation = self.turn_parts.preparation.also(brought)
+        return replace(self.turn_parts, preparation=preparation)
 
     @property
     def settings(self) -> Settings:
@@ -198,6 +226,42 @@ class Services:
             port=settings.port,
         )
 
+    def _in_process_plugins(self) -> InProcessPlugins:
+        parts = ServerParts(
+            home=self.config.home,
+            environ=self.plugin_environ,
+            zone=lambda: self.config.zone,
+            max_depth=lambda: MAX_CALL_DEPTH,
+            call_tool=lambda call, context: self.router.call(call, context),
+            chat=lambda body, context: self.inner_chat(body, context),
+            embed=lambda texts, **options: self.embeddings(texts, **options),
+            events=self.events,
+            auth_code=self._auth_code,
+            new_id=self.new_id,
+            clock=time.time,
+            http=self.side_requests,
+        )
+        return InProcessPlugins(self.found_plugins, parts, self._in_process_limits, on_demand=not self.owns_home)
+
+    def _in_process_limits(self) -> InProcessLimits:
+        settings = self.settings
+        work = WorkLimits(
+            threads=settings.plugin_threads,
+            queued=settings.plugin_queue_limit,
+            queue_seconds=settings.plugin_queue_seconds,
+            stop_seconds=settings.plugin_stop_seconds,
+        )
+        return InProcessLimits(work, settings.plugin_output_limit_mb * 1024 * 1024)
+
+    def _inner_chat(self) -> InnerChat:
+        return InnerChat(self.running, self.parts_of_turn, lambda: self.turn_rules(stream=False), self.new_id)
+
+    def _embeddings(self) -> Embeddings:
+        def first_listed() -> str:
+            return self.config.environ.get("WhitelistEmbeddingModel", "").split(",")[0].strip()
+
+        return Embeddings(self.upstream, first_listed)
+
     def _prompt_engine(self) -> PromptEngine:
         config = self.config
         settings, home = config.settings, config.home
@@ -218,7 +282,12 @@ class Services:
             self._agents,
             self._variable_files,
             self.router.specs,
-            (DiarySource(notebooks), AllDiariesSource(notebooks), *self._placeholders),
+            (
+                DiarySource(notebooks),
+                AllDiariesSource(notebooks),
+                *self._placeholders,
+                *self.in_process.placeholders(),
+            ),
             time.time,
         )
 
@@ -266,6 +335,9 @@ class Services:
             await self.upstream.start()
             stack.push_async_callback(self.plugins.stop)
             await self.plugins.start()
+            stack.push_async_callback(self.side_requests.aclose)
+            stack.push_async_callback(self.in_process.stop)
+            await self.in_process.start()
             for part in self._lifecycles:
                 stack.push_async_callback(part.stop)
                 await part.start()

@@ -32,6 +32,10 @@ class Preparation:
         self._preprocessors = tuple(preprocessors)
         self._events = events
 
+    def also(self, preprocessors: Sequence[Preprocessor]) -> Preparation:
+        """The same with further preprocessors behind those that there are, for one turn."""
+        return Preparation(self._engine, (*self._preprocessors, *preprocessors), self._events)
+
     async def prepare(self, body: Body, model: str, turn_id: str) -> Prepared:
         """Expand the prompt; the client's body stays untouched, unknown fields are kept."""
         body = await self._stage(Stage.BEFORE_VARIABLES, body, PromptContext(model, body["messages"]), turn_id)

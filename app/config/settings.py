@@ -24,7 +24,7 @@ DEFAULT_ZONE = "Asia/Shanghai"
 
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_SECRETS = frozenset({"Key", "API_Key", "Image_Key", "UpstreamProxy"})
+_SECRETS = frozenset({"Key", "API_Key", "Image_Key", "File_Key", "UpstreamProxy"})
 _MAX_SHOWN = 40
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 
@@ -142,6 +142,7 @@ class Settings(BaseSettings):
     shutdown_seconds: Seconds = Field(default=10, alias="ShutdownSeconds")
     debug_mode: Flag = Field(default=False, alias="DebugMode")
     compat_profile: Profile = Field(default="baseline", alias="compat_profile")
+    file_key: str = Field(default="", alias="File_Key", repr=False)
 
     # The model API
     api_url: WebAddress = Field(default="", alias="API_URL")
@@ -173,6 +174,7 @@ class Settings(BaseSettings):
     plugin_queue_seconds: Seconds = Field(default=60, alias="PluginQueueSeconds")
     plugin_output_limit_mb: int = Field(default=64, alias="PluginOutputLimitMB", ge=1, le=4096)
     plugin_stop_seconds: Seconds = Field(default=2, alias="PluginStopSeconds")
+    plugin_threads: int = Field(default=16, alias="PluginThreads", ge=1, le=1000)
 
     # Prompts and time
     default_timezone: ZoneName = Field(default=DEFAULT_ZONE, alias="DEFAULT_TIMEZONE")

@@ -39,12 +39,15 @@ class PathKey:
 class DeclaredRoute:
     """A route and its access; ``path_key`` belongs to ``Access.PATH_KEY``.
 
+    ``brought_by`` names the plugin or setting that a route comes from: a fault in the declaration then loses this route
+    only and is logged. It is empty for the server's own parts, whose faults end the start.
     Only HTTP routes are served so far, no WebSockets and no mounted applications.
     """
 
     route: BaseRoute
     access: Access
     path_key: PathKey | None = None
+    brought_by: str = ""
 
 
 class RouteSource(Protocol):

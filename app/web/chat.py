@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from app.chat.completion_rendering import CompletionRenderer
-from app.chat.payload import loads_request
+from app.chat.payload import checked_body, loads_request
 from app.chat.render import Renderer
 from app.chat.running import RunningTurn, StopReason
 from app.chat.stream_rendering import StreamRenderer
@@ -34,22 +34,7 @@ def parse_chat_body(data: bytes) -> dict[str, Any]:
         body = loads_request(data)
     except (ValueError, RecursionError) as error:
         raise BadRequestError(f"{both('请求体不是 JSON', 'the request body is not JSON')}: {error}") from None
-    if not isinstance(body, dict):
-        raise BadRequestError(both("请求体必须是 JSON 对象", "the request body must be a JSON object"))
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not messages:
-        raise BadRequestError(
-            both("'messages' 必须是至少含一条消息的列表", "'messages' must be a list of at least one message")
-        )
-    for position, message in enumerate(messages):
-        if not isinstance(message, dict):
-            raise BadRequestError(
-                both(
-                    f"'messages[{position}]' 必须是含 'role' 和 'content' 的对象",
-                    f"'messages[{position}]' must be an object with 'role' and 'content'",
-                )
-            )
-    return body
+    return checked_body(body)
 
 
 def request_id(body: dict[str, Any]) -> str | None:
@@ -132,7 +117,7 @@ class ChatRoute:
         services = self._services
         found = request_id(request.body)
         handle = RunningTurn(frozenset({found} if found else ()))
-        turn = Turn(request, services.turn_rules(stream=request.stream), services.turn_parts, renderer, handle)
+        turn = Turn(request, services.turn_rules(stream=request.stream), services.parts_of_turn(), renderer, handle)
         task = services.running.start(handle, turn.run(), request.id)
         watcher = asyncio.create_task(_hung_up(receive), name=f"hang-up of {request.id}")
         try:
