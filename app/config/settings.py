@@ -24,7 +24,7 @@ DEFAULT_ZONE = "Asia/Shanghai"
 
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_SECRETS = frozenset({"Key", "API_Key", "Image_Key", "File_Key", "UpstreamProxy"})
+_SECRETS = frozenset({"Key", "API_Key", "Image_Key", "File_Key", "UpstreamProxy", "AdminPassword"})
 _MAX_SHOWN = 40
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 
@@ -142,6 +142,8 @@ class Settings(BaseSettings):
     shutdown_seconds: Seconds = Field(default=10, alias="ShutdownSeconds")
     debug_mode: Flag = Field(default=False, alias="DebugMode")
     compat_profile: Profile = Field(default="baseline", alias="compat_profile")
+    admin_username: str = Field(default="", alias="AdminUsername")
+    admin_password: str = Field(default="", alias="AdminPassword", repr=False)
     file_key: str = Field(default="", alias="File_Key", repr=False)
 
     # The model API

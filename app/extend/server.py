@@ -13,20 +13,22 @@ from app.extend.tools import CallContext
 
 
 class Access(StrEnum):
-    """Who may use a route. One that declares none is refused, and so are ADMIN and PATH_KEY until they are served."""
+    """Who may use a route. One that declares none is refused; nobody whose address is blocked comes in anywhere."""
 
     KEY = "key"  # whoever has the server's key
     ADMIN = "admin"  # whoever is logged in as an administrator
     PATH_KEY = "path_key"  # whoever has the key that stands in the path
-    OPEN = "open"  # everybody who is not blocked
+    OPEN = "open"  # everybody; the path is fixed, it has no parameters
+    OWN = "own"  # whoever the route itself lets in, for instance by a token of its own in the path
 
 
 @dataclass(frozen=True, slots=True)
 class PathKey:
     """The key that stands in a route's path (spec 1.11).
 
-    ``parameter`` is the path parameter that holds it, ``expected`` gives the key of now. ``wrong`` is the text of the
-    401 for another key, ``missing`` that of the 500 while no key is configured.
+    ``parameter`` is the path parameter that holds it, as in ``/pw={key}/images/{path:path}``; ``expected`` gives the
+    key of now. ``wrong`` is the text of the 401 for another key, ``missing`` that of the 500 while no key is configured
+    (empty: then the route is not there, 404). All three answers are ``text/plain``.
     """
 
     parameter: str
@@ -51,10 +53,13 @@ class DeclaredRoute:
 
 
 class RouteSource(Protocol):
-    """Something that brings routes; asked once, when the application is made."""
+    """Something that brings routes.
+
+    It is asked when the application is made, once more when all parts have started, and after each ``Reloaded``.
+    """
 
     def routes(self) -> Sequence[DeclaredRoute]:
-        """The routes, each with its declared access. An open one has no parameters in its path."""
+        """The routes of now, each with its declared access."""
         ...
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
@@ -11,10 +12,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__
+from app.extend import Access, Reloaded, RouteSource
 from app.services import Services
+from app.web.admin_access import AdminAccess
 from app.web.blocking import AddressBlocks
 from app.web.chat import ChatRoute
-from app.web.declared import declared_routes
+from app.web.declared import AccessTable, RefusedRouteError, served_routes
 from app.web.errors import OPENAI_PATHS, guarded, install_error_handlers
 from app.web.gate import Gate
 from app.web.health import health_routes
@@ -22,30 +25,34 @@ from app.web.human_tool import human_tool_routes
 from app.web.interrupt import interrupt_routes
 from app.web.models import models_routes
 from app.web.openapi import describe_routes
-from app.web.paths import PathTable
+
+log = logging.getLogger(__name__)
 
 CHAT_PATHS = {"/v1/chat/completions": False, "/v1/chatvcp/completions": True}
 """Path of each chat route, and whether it shows tool results whatever the setting says."""
 
-OPEN_PATHS = ("/healthz", "/readyz")
+OWN_ACCESS = {"/healthz": Access.OPEN, "/readyz": Access.OPEN}
+"""Templates of the server's own routes that do not need the key. With ``Access.OWN`` a route checks its callers."""
 
 
 def create_app(services: Services) -> ASGIApp:
     """The ASGI application; it starts and stops the services with its lifespan.
 
-    Raises ConfigError when a part brings a route that cannot be served as it is declared.
+    Raises RefusedRouteError when a part brings a route that cannot be served as it is declared.
     """
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async with services.running_parts():
+            routes.renew()  # plugins have routes when they have started
             yield
 
-    settings = services.config.settings
     app = FastAPI(title="vcp-server", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.router.redirect_slashes = False  # the gate has found the path that was meant
     blocks = AddressBlocks(
-        services.config.home / "ip_blacklist.json", enabled=settings.ip_blacklist, clock=time.monotonic
+        services.config.home / "ip_blacklist.json",
+        enabled=lambda: services.settings.ip_blacklist,
+        clock=time.monotonic,
     )
     install_error_handlers(app)
     chat = {path: ChatRoute(services, show_vcp=show_vcp) for path, show_vcp in CHAT_PATHS.items()}
@@ -60,18 +67,45 @@ def create_app(services: Services) -> ASGIApp:
     for group in groups:
         app.include_router(group)
     own = [route for holder in (app, *groups) for route in holder.routes if isinstance(route, Route)]
-    added, open_paths = declared_routes(services.routes, own, OPEN_PATHS)
-    app.router.routes.extend(added)
-    describe_routes(app, CHAT_PATHS, open_paths)
-    return Gate(
+    routes = _Routes(app, own, lambda: services.routes)
+    describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
+    routes.gate = Gate(
         _ChatFirst({path: guarded(route) for path, route in chat.items()}, app),
         key=lambda: services.key,
-        open_paths=open_paths,
-        paths=PathTable(dict.fromkeys((*(route.path for route in (*own, *added)), *sorted(OPENAI_PATHS)))),
-        trusted_proxies=settings.trusted_proxies,
+        table=routes.renewed(),
+        trusted_proxies=lambda: services.settings.trusted_proxies,
         blocks=blocks,
-        cors_origins=settings.cors_origins,
+        cors_origins=lambda: services.settings.cors_origins,
+        admin=AdminAccess(lambda: (services.settings.admin_username, services.settings.admin_password), time.monotonic),
     )
+    services.events.listen(lambda _event: routes.renew(), Reloaded)
+    return routes.gate
+
+
+class _Routes:
+    """The routes that further parts bring, in the application and in the gate; both are replaced at one moment."""
+
+    gate: Gate
+
+    def __init__(self, app: FastAPI, own: Sequence[Route], sources: Callable[[], Sequence[RouteSource]]) -> None:
+        self._app = app
+        self._own_routes = list(app.router.routes)
+        self._own = own
+        self._sources = sources
+
+    def renewed(self) -> AccessTable:
+        """Ask all sources, serve what they bring, and return the table for the gate; raises RefusedRouteError."""
+        served = served_routes(self._sources(), self._own, OWN_ACCESS, sorted(OPENAI_PATHS))
+        self._app.router.routes = [*self._own_routes, *served.added]
+        self._app.openapi_schema = None
+        return served.table
+
+    def renew(self) -> None:
+        """Ask all sources anew; when a part of our own is at fault, everything stays as it was."""
+        try:
+            self.gate.table = self.renewed()
+        except RefusedRouteError as error:
+            log.error("the routes stay as they were: %s", error.english)
 
 
 class _ChatFirst:

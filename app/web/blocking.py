@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +24,9 @@ KEY_FAILURES = 20
 KEY_WINDOW_SECONDS = 900.0
 KEY_BLOCK_SECONDS = 1800.0
 MAX_ADDRESSES = 10_000
+LOOK_SECONDS = 1.0
+"""The file is looked at again when the last look is at least this long ago."""
+
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """Largest ``ip_blacklist.json`` that is read; one full of addresses is far smaller."""
 
@@ -54,20 +59,50 @@ class _Counter:
 
 
 class AddressBlocks:
-    """Who may not speak to us: ``ip_blacklist.json`` of the home, and addresses that tried too many wrong keys."""
+    """Who may not speak to us: ``ip_blacklist.json`` of the home, and addresses that tried too many wrong keys.
 
-    def __init__(self, path: Path, *, enabled: bool, clock: Callable[[], float]) -> None:
+    The file is what counts, also while the server runs: whoever edits it blocks and un-blocks addresses. A file that
+    cannot be read leaves the last good list in force.
+    """
+
+    def __init__(self, path: Path, *, enabled: Callable[[], bool], clock: Callable[[], float]) -> None:
         self._path = path
         self._enabled = enabled
         self._clock = clock
         self._tools = _Counter(TOOL_WINDOW_SECONDS)
         self._keys = _Counter(KEY_WINDOW_SECONDS)
+        self._last_path_keys: OrderedDict[str, bytes] = OrderedDict()
         self._until: OrderedDict[str, float] = OrderedDict()
         self._writing = asyncio.Lock()
         self._readable = True
-        self._listed = self._read() if enabled else frozenset()
+        self._listed: frozenset[str] = frozenset()
+        self._unsaved: frozenset[str] = frozenset()  # listed, but not in the file
+        self._seen: tuple[int, ...] | None = ()
+        self._looked = -math.inf
+        if enabled():
+            self._look(clock())
 
-    def _read(self) -> frozenset[str]:
+    def _look(self, now: float) -> None:
+        """Read the file anew when it is another one than at the last look."""
+        self._looked = now
+        try:
+            found = self._path.stat()
+            seen = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+        except OSError:
+            seen = None  # reading says why, if there is something to say
+        if seen == self._seen:
+            return
+        listed = self._read()
+        self._seen = seen
+        if listed is None:
+            self._readable = False
+            return
+        if not self._readable:
+            log.info("%s can be read again", self._path.name)
+        self._readable = True
+        self._listed = listed | self._unsaved
+
+    def _read(self) -> frozenset[str] | None:
         try:
             with self._path.open("rb") as file:
                 data = file.read(MAX_FILE_BYTES + 1)
@@ -79,24 +114,33 @@ class AddressBlocks:
         except FileNotFoundError:
             return frozenset()
         except (OSError, ValueError, RecursionError) as error:
-            self._readable = False
-            log.error("%s cannot be read (%s); no address is blocked by it, and it is left as it is", self._path, error)
-            return frozenset()
+            log.error("%s cannot be read (%s); the list stays as it was, and so does the file", self._path, error)
+            return None
         return frozenset(_spelling(entry) for entry in value if isinstance(entry, str))
 
     def blocked(self, address: str) -> bool:
         """True when this address is refused."""
-        until = self._until.get(address)
-        if not self._enabled or (until is None and address not in self._listed) or is_loopback(address):
+        if not self._enabled():
             return False
-        if until is None or address in self._listed or until > self._clock():
+        now = self._clock()
+        if now - self._looked >= LOOK_SECONDS:
+            self._look(now)
+        until = self._until.get(address)
+        if (until is None and address not in self._listed) or is_loopback(address):
+            return False
+        if until is None or address in self._listed or until > now:
             return True
         del self._until[address]
         return False
 
+    def count(self) -> int:
+        """How many addresses are refused now."""
+        now = self._clock()
+        return len(self._listed) + sum(until > now for until in self._until.values()) if self._enabled() else 0
+
     def wrong_key(self, address: str) -> None:
         """Count a wrong key; too many within the window block the address for a while."""
-        if not self._enabled or is_loopback(address):
+        if not self._enabled() or is_loopback(address):
             return
         now = self._clock()
         if self._keys.add(address, now) >= KEY_FAILURES:
@@ -107,26 +151,47 @@ class AddressBlocks:
                 self._until.popitem(last=False)
             log.warning("address %s is blocked for %d s after %d wrong keys", address, KEY_BLOCK_SECONDS, KEY_FAILURES)
 
+    def wrong_path_key(self, address: str, given: bytes) -> None:
+        """Count a wrong key in a path, unless it is the one that this address sent last.
+
+        A page with many pictures under a key of yesterday is no attempt to find out the one of today.
+        """
+        digest = hashlib.sha256(given).digest()
+        if self._last_path_keys.get(address) == digest:
+            return
+        self._last_path_keys[address] = digest
+        self._last_path_keys.move_to_end(address)
+        while len(self._last_path_keys) > MAX_ADDRESSES:
+            self._last_path_keys.popitem(last=False)
+        self.wrong_key(address)
+
     async def tool_failed(self, address: str) -> None:
         """Count a failed call of ``/v1/human/tool``; the fifth within the window lists the address for good."""
-        if not self._enabled or is_loopback(address):
+        if not self._enabled() or is_loopback(address):
             return
         if self._tools.add(address, self._clock()) < TOOL_FAILURES:
             return
         self._tools.forget(address)
-        if len(self._listed) >= MAX_ADDRESSES:
-            log.error("%d addresses are blocked; %s is not blocked as well", MAX_ADDRESSES, address)
-            return
-        self._listed |= {address}
-        log.warning("address %s is blocked after %d failed tool calls; see %s", address, TOOL_FAILURES, self._path.name)
-        if not self._readable:
-            return
         async with self._writing:
-            listed = json.dumps(sorted(self._listed), indent=2, ensure_ascii=False).encode("utf-8", "replace")
+            self._look(self._clock())  # nobody's edit is written over
+            if len(self._listed) >= MAX_ADDRESSES:
+                log.error("%d addresses are blocked; %s is not blocked as well", MAX_ADDRESSES, address)
+                return
+            self._listed |= {address}
+            self._unsaved |= {address}
+            log.warning(
+                "address %s is blocked after %d failed tool calls; see %s", address, TOOL_FAILURES, self._path.name
+            )
+            if not self._readable:
+                return
+            listed = self._listed
+            content = json.dumps(sorted(listed), indent=2, ensure_ascii=False).encode("utf-8", "replace")
             try:
-                await asyncio.to_thread(write_atomic, self._path, listed)
+                await asyncio.to_thread(write_atomic, self._path, content)
             except OSError as error:
                 log.error("%s cannot be written (%s); the block lasts until the server stops", self._path, error)
+            else:
+                self._unsaved -= listed
 
 
 def _spelling(address: str) -> str:

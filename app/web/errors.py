@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.middleware.errors import ServerErrorMiddleware
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.chat.payload import dumps
@@ -16,6 +18,7 @@ from app.errors import BadRequestError, BodyTimeoutError, NotFoundError, VcpErro
 from app.protocol.chat import error_object
 from app.protocol.markers import FATAL_ERROR
 from app.web.headers import raw_header
+from app.web.paths import shown_path
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +51,32 @@ async def send_error(scope: Scope, receive: Receive, send: Send, error: VcpError
     await error_response(scope["path"], error)(scope, receive, send)
 
 
+def path_key_error(status: int, text: str) -> Response:
+    """The answer of routes with a key in their path (spec 1.11)."""
+    return PlainTextResponse(text, status)
+
+
+def admin_error(
+    status: int,
+    error: str,
+    explained: str,
+    *,
+    as_json: bool,
+    told: bool = True,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """What somebody gets who is no administrator: JSON, with ``explained`` if ``told``, or a small page (spec 1.3)."""
+    if as_json:
+        content = {"error": error, "message": explained} if told else {"error": error}
+        return JsonResponse(content, status, dict(headers or {}))
+    page = (
+        '<!doctype html><html lang="zh"><head><meta charset="utf-8">'
+        f"<title>{html.escape(error)}</title></head>"
+        f"<body><h1>{html.escape(error)}</h1><p>{html.escape(explained)}</p></body></html>"
+    )
+    return HTMLResponse(page, status, headers)
+
+
 def install_error_handlers(app: FastAPI) -> None:
     """Answer everything that goes wrong in a route, without a stack trace (B13)."""
 
@@ -77,5 +106,5 @@ def guarded(route: ASGIApp) -> ASGIApp:
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
-    log.error("request %s %s failed", request.method, request.scope["path"], exc_info=error)
+    log.error("request %s %s failed", request.method, shown_path(request.scope["path"]), exc_info=error)
     return error_response(request.scope["path"], VcpError(FATAL_ERROR))

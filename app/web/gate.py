@@ -1,4 +1,4 @@
-"""What every request passes before it reaches a route: address, path, CORS, blocks, key."""
+"""What every request passes before it reaches a route: address, path, CORS, blocks, access."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import logging
 from collections.abc import Callable, Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.errors import ForbiddenError, UnauthorizedError, VcpError
+from app.errors import ForbiddenError, UnauthorizedError, both
+from app.extend import Access, PathKey
 from app.web.addresses import Network, client_address
+from app.web.admin_access import AdminAccess
 from app.web.blocking import AddressBlocks
-from app.web.errors import send_error
-from app.web.paths import PathTable
+from app.web.declared import AccessTable, Rule, is_admin_path
+from app.web.errors import error_response, path_key_error
+from app.web.paths import shown_path
 
 log = logging.getLogger(__name__)
 
@@ -24,14 +28,19 @@ CLIENT_IP = "vcp.client_ip"
 _OURS = frozenset({b"access-control-allow-origin", b"access-control-allow-credentials"})
 _METHODS = "GET,HEAD,PUT,PATCH,POST,DELETE"
 _UNAUTHORIZED = "Unauthorized (Bearer token required)"
+_NO_PATH_KEY = both(
+    "路径的第一段必须带有密钥，如 pw=<密钥>", "the first part of the path must hold the key, as in pw=<key>"
+)
+_NO_ROUTE = both("没有此接口", "no route")
 _FORBIDDEN = "Forbidden: Your IP address has been blocked due to suspicious activity."
 
 
 class Gate:
-    """ASGI middleware around the whole app (spec 1.1, 1.2; B1, B2, B6, B12).
+    """ASGI middleware around the whole app (spec 1.1 - 1.3, 1.11; B1, B2, B5, B6, B12, B18).
 
-    Every path that is not one of ``open_paths`` needs the key, whether a route has it or not. Nothing of a body
-    is read before the key was seen to be right.
+    What a path needs is said by ``table``, which may be replaced at any time; a path without a rule needs the key,
+    whether it has a route or not, and everything in the administrators' part needs their login. Nothing of a body is
+    read before the request was seen to be allowed.
     """
 
     def __init__(
@@ -39,53 +48,77 @@ class Gate:
         app: ASGIApp,
         *,
         key: Callable[[], str],
-        open_paths: frozenset[str],
-        paths: PathTable,
-        trusted_proxies: Sequence[Network],
+        table: AccessTable,
+        trusted_proxies: Callable[[], Sequence[Network]],
         blocks: AddressBlocks,
-        cors_origins: Sequence[str],
+        cors_origins: Callable[[], Sequence[str]],
+        admin: AdminAccess,
     ) -> None:
         self._app = app
         self._key = key
-        self._open_paths = open_paths
-        self._paths = paths
+        self.table = table
         self._trusted = trusted_proxies
         self._blocks = blocks
-        self._origins = frozenset(cors_origins)
+        self._origins = cors_origins
+        self._admin = admin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or answer it here."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        scope[CLIENT_IP] = address = client_address(scope, self._trusted)
-        scope["path"] = path = self._paths.canonical(scope["path"])
+        scope[CLIENT_IP] = address = client_address(scope, self._trusted())
+        table = self.table
+        scope["path"] = path = table.canonical(scope["path"])
         headers = Headers(scope=scope)
-        if scope["type"] == "websocket":
-            if self._refusal(path, headers, address) is None:
+        websocket = scope["type"] == "websocket"
+        method = "GET" if websocket else scope["method"]
+        rule = table.rule(path, method)
+        for_admins = is_admin_path(path) or (rule is not None and rule.access is Access.ADMIN)
+        if websocket:
+            if self._refusal(path, method, rule, headers, address, for_admins) is None:
                 await self._app(scope, receive, send)
                 return
             await receive()
             await send({"type": "websocket.close", "code": 1008})
             return
-        send = self._with_cors(headers, send)
-        if scope["method"] == "OPTIONS":
+        if method == "POST":
+            log.info("POST %s from %s", shown_path(path), address)
+        send = self._with_cors(headers, send, for_admins)
+        if method == "OPTIONS" and not for_admins:
             await self._preflight(headers, send)
             return
-        refusal = self._refusal(path, headers, address)
-        if refusal is not None:
-            await send_error(scope, receive, send, refusal)
-            return
-        await self._app(scope, receive, send)
+        refusal = self._refusal(path, method, rule, headers, address, for_admins)
+        await (self._app if refusal is None else refusal)(scope, receive, send)
 
-    def _refusal(self, path: str, headers: Headers, address: str) -> VcpError | None:
+    def _refusal(
+        self, path: str, method: str, rule: Rule | None, headers: Headers, address: str, for_admins: bool
+    ) -> Response | None:
         if self._blocks.blocked(address):
-            return ForbiddenError(_FORBIDDEN)
-        if path in self._open_paths or self._authorized(headers):
-            return None
+            return error_response(path, ForbiddenError(_FORBIDDEN))
+        if for_admins:
+            return self._admin.refusal(path, method, headers, address)
+        if rule is not None:
+            if rule.path_key is not None:
+                return self._path_key_refusal(rule, rule.path_key, path, address)
+            if rule.access in (Access.OPEN, Access.OWN):
+                return None
+        if self._authorized(headers):
+            return path_key_error(400, _NO_PATH_KEY) if self.table.lacks_path_key(path) else None
         if headers.get("authorization"):
             self._blocks.wrong_key(address)
-        return UnauthorizedError(_UNAUTHORIZED)
+        return error_response(path, UnauthorizedError(_UNAUTHORIZED))
+
+    def _path_key_refusal(self, rule: Rule, path_key: PathKey, path: str, address: str) -> Response | None:
+        expected = path_key.expected().encode("utf-8", "surrogateescape")
+        if not expected:
+            return path_key_error(*((500, path_key.missing) if path_key.missing else (404, _NO_ROUTE)))
+        found = rule.route.path_regex.match(path)
+        given = found[path_key.parameter].encode("utf-8", "surrogateescape") if found is not None else b""
+        if hmac.compare_digest(given, expected):
+            return None
+        self._blocks.wrong_path_key(address, given)
+        return path_key_error(401, path_key.wrong)
 
     def _authorized(self, headers: Headers) -> bool:
         key = self._key()
@@ -95,8 +128,8 @@ class Gate:
         expected = b"Bearer " + key.encode("utf-8", "surrogateescape")
         return bool(key) and hmac.compare_digest(given, expected)
 
-    def _with_cors(self, request: Headers, send: Send) -> Send:
-        allowed = self._allowed_origin(request.get("origin"))
+    def _with_cors(self, request: Headers, send: Send, for_admins: bool) -> Send:
+        allowed = None if for_admins else self._allowed_origin(request.get("origin"))
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -113,9 +146,10 @@ class Gate:
         return sending
 
     def _allowed_origin(self, origin: str | None) -> str | None:
-        if "*" in self._origins:
+        origins = self._origins()
+        if "*" in origins:
             return "*"
-        return origin if origin in self._origins else None
+        return origin if origin in origins else None
 
     async def _preflight(self, request: Headers, send: Send) -> None:
         headers = [(b"access-control-allow-methods", _METHODS.encode()), (b"content-length", b"0")]

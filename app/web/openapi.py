@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fastapi import FastAPI
+
+from app.extend import Access
+from app.web.declared import AccessTable
 
 _REQUEST: dict[str, Any] = {
     "type": "object",
@@ -32,6 +35,8 @@ _ERROR: dict[str, Any] = {
 
 
 _KEY = "key"
+_ADMIN = "admin"
+_SECURITY: dict[Access, list[dict[str, list[str]]]] = {Access.KEY: [{_KEY: []}], Access.ADMIN: [{_ADMIN: []}]}
 _PLAIN_ERROR = {"type": "object", "properties": {"error": {"type": "string"}}}
 
 
@@ -47,21 +52,24 @@ def described(media_type: str, schema: Mapping[str, Any], answer: str, errors: I
     }
 
 
-def describe_routes(app: FastAPI, chat_paths: Iterable[str], open_paths: Iterable[str]) -> None:
-    """Add the chat routes to the app's OpenAPI document, and which routes need the key."""
+def describe_routes(app: FastAPI, chat_paths: Iterable[str], table: Callable[[], AccessTable]) -> None:
+    """Add the chat routes to the app's OpenAPI document, and what each route of the ``table`` of now needs."""
     generate = app.openapi
     listed = list(chat_paths)
-    keyless = frozenset(open_paths)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             schema = generate()
             for path in listed:
                 schema["paths"][path] = {"post": _operation(path)}
-            schema.setdefault("components", {})["securitySchemes"] = {_KEY: {"type": "http", "scheme": "bearer"}}
+            schema.setdefault("components", {})["securitySchemes"] = {
+                _KEY: {"type": "http", "scheme": "bearer"},
+                _ADMIN: {"type": "http", "scheme": "basic"},
+            }
+            access = table().access_by_path()
             for path, operations in schema["paths"].items():
                 for operation in operations.values():
-                    operation["security"] = [] if path in keyless else [{_KEY: []}]
+                    operation["security"] = _SECURITY.get(access.get(path, Access.KEY), [])
             app.openapi_schema = schema
         return app.openapi_schema
 

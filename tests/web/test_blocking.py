@@ -14,6 +14,7 @@ from app.web.blocking import (
     KEY_BLOCK_SECONDS,
     KEY_FAILURES,
     KEY_WINDOW_SECONDS,
+    LOOK_SECONDS,
     MAX_FILE_BYTES,
     TOOL_FAILURES,
     TOOL_WINDOW_SECONDS,
@@ -30,7 +31,7 @@ class Clock:
 
 
 def blocks_in(home: Path, clock: Clock | None = None, *, enabled: bool = True) -> AddressBlocks:
-    return AddressBlocks(home / "ip_blacklist.json", enabled=enabled, clock=clock or Clock())
+    return AddressBlocks(home / "ip_blacklist.json", enabled=lambda: enabled, clock=clock or Clock())
 
 
 def fail(blocks: AddressBlocks, address: str, times: int) -> None:
@@ -130,7 +131,7 @@ def test_entries_are_understood_in_any_spelling_and_odd_ones_do_no_harm(tmp_path
 def test_a_home_that_cannot_be_written_still_blocks_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    blocks = AddressBlocks(tmp_path / "gone" / "ip_blacklist.json", enabled=True, clock=Clock())
+    blocks = AddressBlocks(tmp_path / "gone" / "ip_blacklist.json", enabled=lambda: True, clock=Clock())
     fail(blocks, "9.9.9.9", TOOL_FAILURES)
     assert blocks.blocked("9.9.9.9")
     assert [record.levelno for record in caplog.records][-1] == logging.ERROR
@@ -146,3 +147,71 @@ def test_neither_counts_nor_blocks_grow_without_end(tmp_path: Path, monkeypatch:
     assert [blocks.blocked(f"9.9.9.{number}") for number in range(6)] == [True] * 3 + [False] * 3
     assert [blocks.blocked(f"8.8.8.{number}") for number in range(6)] == [False] * 3 + [True] * 3
     assert len(json.loads((tmp_path / "ip_blacklist.json").read_text(encoding="utf-8"))) == 3
+
+
+def edit(home: Path, content: str) -> None:
+    (home / "ip_blacklist.json").write_text(content, encoding="utf-8")
+
+
+def test_editing_the_file_blocks_and_unblocks_while_the_server_runs(tmp_path: Path) -> None:
+    clock = Clock()
+    blocks = blocks_in(tmp_path, clock)
+    fail(blocks, "9.9.9.9", TOOL_FAILURES)
+    assert blocks.blocked("9.9.9.9")
+    edit(tmp_path, '["8.8.8.8"]')
+    assert blocks.blocked("9.9.9.9")  # it is not looked at for every request
+    clock.now += LOOK_SECONDS
+    assert not blocks.blocked("9.9.9.9")
+    assert blocks.blocked("8.8.8.8")
+    fail(blocks, "7.7.7.7", TOOL_FAILURES)
+    assert json.loads((tmp_path / "ip_blacklist.json").read_text(encoding="utf-8")) == ["7.7.7.7", "8.8.8.8"]
+    (tmp_path / "ip_blacklist.json").unlink()
+    clock.now += LOOK_SECONDS
+    assert not any(blocks.blocked(address) for address in ("7.7.7.7", "8.8.8.8", "9.9.9.9"))
+    assert blocks.count() == 0
+
+
+@pytest.mark.parametrize("half", ['["8.8.8.8", "7.', "", "{}"])
+def test_a_half_written_file_leaves_the_last_list_in_force(
+    tmp_path: Path, half: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    edit(tmp_path, '["8.8.8.8"]')
+    blocks = blocks_in(tmp_path, clock)
+    edit(tmp_path, half)
+    for _ in range(3):
+        clock.now += LOOK_SECONDS
+        assert blocks.blocked("8.8.8.8")
+    assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
+    fail(blocks, "9.9.9.9", TOOL_FAILURES)
+    assert (tmp_path / "ip_blacklist.json").read_text(encoding="utf-8") == half
+    edit(tmp_path, '["7.7.7.7"]')
+    clock.now += LOOK_SECONDS
+    assert [blocks.blocked(address) for address in ("7.7.7.7", "8.8.8.8", "9.9.9.9")] == [True, False, True]
+
+
+def test_an_edit_of_the_last_moment_is_not_written_over(tmp_path: Path) -> None:
+    blocks = blocks_in(tmp_path)
+    edit(tmp_path, '["8.8.8.8"]')
+    fail(blocks, "9.9.9.9", TOOL_FAILURES)
+    assert json.loads((tmp_path / "ip_blacklist.json").read_text(encoding="utf-8")) == ["8.8.8.8", "9.9.9.9"]
+
+
+def test_it_can_be_switched_on_and_off_while_the_server_runs(tmp_path: Path) -> None:
+    on = [False]
+    edit(tmp_path, '["8.8.8.8"]')
+    blocks = AddressBlocks(tmp_path / "ip_blacklist.json", enabled=lambda: on[0], clock=Clock())
+    assert not blocks.blocked("8.8.8.8")
+    on[0] = True
+    assert blocks.blocked("8.8.8.8")
+    on[0] = False
+    assert (blocks.blocked("8.8.8.8"), blocks.count()) == (False, 0)
+
+
+def test_the_same_wrong_key_in_a_path_counts_once_in_a_row_and_guesses_count_each(tmp_path: Path) -> None:
+    blocks = blocks_in(tmp_path)
+    for _ in range(3 * KEY_FAILURES):
+        blocks.wrong_path_key("9.9.9.9", b"old")
+    for number in range(KEY_FAILURES):
+        blocks.wrong_path_key("9.9.9.8", b"old" if number % 2 else b"other")
+    assert [blocks.blocked(address) for address in ("9.9.9.9", "9.9.9.8")] == [False, True]

@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
 from app.errors import ConfigError
-from app.extend import Access, DeclaredRoute
+from app.extend import Access, DeclaredRoute, PathKey, Reloaded
 from app.services import Services
 from app.web.app import create_app
 from tests.web.asgi import BEARER, KEY, ask, services_in
@@ -83,6 +83,7 @@ def test_errors_of_such_a_route_are_answered_as_everywhere(tmp_path: Path) -> No
     assert (answer.status, list(answer.json)) == (405, ["error"])
 
 
+KEYED = PathKey("key", lambda: "pw", "wrong", "missing")
 OTHERS: list[BaseRoute] = [WebSocketRoute("/hub", path_seen), Mount("/hub", routes=[route("/x")])]
 
 
@@ -91,8 +92,15 @@ OTHERS: list[BaseRoute] = [WebSocketRoute("/hub", path_seen), Mount("/hub", rout
     [
         ([route("/bare")], r"/bare.*access is None"),
         ([DeclaredRoute(route("/none"), None)], r"/none.*access is None"),
-        ([declared("/panel", Access.ADMIN)], r"/panel.*access is admin"),
-        ([declared("/pw/{key}", Access.PATH_KEY)], r"/pw/\{key\}.*access is path_key"),
+        ([declared("/pw/{key}", Access.PATH_KEY)], r"/pw/\{key\}.*which key"),
+        ([DeclaredRoute(route("/pw/{k}"), Access.PATH_KEY, KEYED)], r"/pw/\{k\}.*no parameter key"),
+        ([declared("/admin_api/x", Access.KEY)], r"/admin_api/x.*administrators"),
+        ([declared("/AdminPanel/x", Access.OPEN)], r"/AdminPanel/x.*administrators"),
+        ([declared("/ADMIN_API/{x}", Access.OWN)], r"/ADMIN_API/\{x\}.*administrators"),
+        ([declared("/a/{x}", Access.OWN), declared("/a/b", Access.KEY)], r"/a/b.*/a/\{x\} is own"),
+        ([declared("/a/{x}", Access.ADMIN), declared("/{y}/b", Access.KEY)], r"/\{y\}/b.*/a/\{x\} is admin"),
+        ([declared("/a/{rest:path}", Access.OWN), declared("/a/b/c", Access.KEY)], r"/a/b/c.*is own"),
+        ([declared("/v1/MODELS", Access.KEY)], r"/v1/MODELS.*the server's own"),
         *(([DeclaredRoute(other, Access.KEY)], r"/hub.*only HTTP") for other in OTHERS),
         ([declared("/v1/models", Access.OPEN)], r"/v1/models.*the server's own"),
         ([declared("/healthz", Access.KEY, "POST")], r"/healthz.*the server's own"),
@@ -105,3 +113,74 @@ OTHERS: list[BaseRoute] = [WebSocketRoute("/hub", path_seen), Mount("/hub", rout
 def test_what_could_be_open_by_oversight_is_refused_by_name(tmp_path: Path, brought: list[Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         app_with(tmp_path, Brought(*brought))
+
+
+def test_a_route_with_a_check_of_its_own_is_reached_without_the_key_in_every_spelling(tmp_path: Path) -> None:
+    own = Brought(declared("/part-callback/{token}/{name}", Access.OWN, "POST"), declared("/part", Access.KEY))
+    app = app_with(tmp_path, own)
+    for path in ("/part-callback/Ab/Cd", "/PART-Callback//Ab/Cd/"):
+        assert asyncio.run(ask(app, "POST", path)).body == b"/part-callback/Ab/Cd"
+    assert asyncio.run(ask(app, "GET", "/part-callback/Ab/Cd")).status == 405
+    for path in ("/part-callback/Ab", "/part-callback/Ab/Cd/Ef", "/v1/part-callback/Ab/Cd", "/part"):
+        assert asyncio.run(ask(app, "POST", path)).status == 401
+
+
+def test_a_blocked_address_reaches_no_route_of_any_access(tmp_path: Path) -> None:
+    (tmp_path / "ip_blacklist.json").write_text('["9.9.9.9"]', encoding="utf-8")
+    kinds = [access for access in Access if access is not Access.PATH_KEY]
+    app = app_with(tmp_path, Brought(*(declared(f"/{access}", access) for access in kinds)))
+    for access in kinds:
+        assert asyncio.run(ask(app, "GET", f"/{access}", BEARER, client="9.9.9.9")).status == 403
+
+
+class Changing:
+    """A source whose routes change while the server runs."""
+
+    def __init__(self, *declared: DeclaredRoute) -> None:
+        self.now: tuple[Any, ...] = declared
+
+    def routes(self) -> Sequence[DeclaredRoute]:
+        return self.now
+
+
+def test_routes_are_asked_for_again_after_a_reload_and_are_replaced_at_once(tmp_path: Path) -> None:
+    source = Changing(declared("/a", Access.KEY), declared("/b", Access.OPEN))
+    services = Services(services_in(tmp_path).config, KEY, routes=[source])
+    app = create_app(services)
+    status = lambda path, *headers: asyncio.run(ask(app, "GET", path, *headers)).status  # noqa: E731 - three words
+    assert (status("/a"), status("/a", BEARER), status("/b")) == (401, 200, 200)
+    source.now = (declared("/a", Access.OPEN), declared("/c/{x}", Access.OWN))
+    assert (status("/a"), status("/b")) == (401, 200)  # nobody has told yet
+    services.events.publish(Reloaded(("plugins",)))
+    assert (status("/a"), status("/b"), status("/b", BEARER), status("/C/x")) == (200, 401, 404, 200)
+    assert "/b" not in asyncio.run(ask(app, "GET", "/openapi.json", BEARER)).json["paths"]
+
+
+def test_a_fault_of_our_own_in_a_reload_leaves_the_routes_as_they_were(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = Changing(declared("/a", Access.OPEN))
+    services = Services(services_in(tmp_path).config, KEY, routes=[source])
+    app = create_app(services)
+    source.now = (declared("/b", Access.OPEN), route("/bare"))
+    services.events.publish(Reloaded(("plugins",)))
+    assert asyncio.run(ask(app, "GET", "/a")).status == 200
+    assert asyncio.run(ask(app, "GET", "/b")).status == 401
+    assert "/bare" in caplog.text
+
+
+def test_a_refused_route_of_a_plugin_is_told_and_costs_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    brought = [
+        DeclaredRoute(route("/none"), None, brought_by="plugin Odd"),  # type: ignore[arg-type]  # any word may come
+        DeclaredRoute(route("/healthz"), Access.KEY, brought_by="plugin Odd"),
+        DeclaredRoute(route("/fine"), Access.KEY, brought_by="plugin Odd"),
+    ]
+    app = app_with(tmp_path, Brought(*brought))
+    assert asyncio.run(ask(app, "GET", "/fine", BEARER)).status == 200
+    assert asyncio.run(ask(app, "GET", "/none", BEARER)).status == 404
+    assert asyncio.run(ask(app, "GET", "/healthz")).body == b"ok"
+    said = [record.getMessage() for record in caplog.records]
+    assert [line.split(" is not served")[0] for line in said] == ["plugin Odd", "plugin Odd"]
+    assert "/none" in said[0] and "/healthz" in said[1]
