@@ -21,7 +21,7 @@ from typing import Any
 
 from app.errors import VcpError, both
 from app.plugins.in_process_modules import place_of, plugin_frame
-from app.plugins.loop_watch import LoopWatch
+from app.plugins.loop_watch import LoopWatch, gave_up
 from app.plugins.places import Limits, Places
 
 HANGING_LIMIT = 8
@@ -120,7 +120,7 @@ class Workers:
             await self._end(plugin, task, what)
             raise _too_long(plugin, what, seconds)
         if task.cancelled():
-            raise RuntimeError(f"{what} was cancelled from inside the plugin")
+            raise RuntimeError(gave_up(asyncio.CancelledError()))
         return task.result()
 
     async def _end(self, plugin: str, task: asyncio.Task[Any], what: str) -> None:
@@ -189,7 +189,7 @@ class _ThreadWork:
         except Exception as raised:  # noqa: BLE001 - the plugin boundary: told to whoever waits
             error = raised if not isinstance(raised, StopIteration) else RuntimeError("StopIteration")
         except BaseException as raised:  # noqa: BLE001 - an exit of the program is not for a plugin to decide
-            error = RuntimeError(f"the plugin asked for the end of the program ({type(raised).__name__})")
+            error = RuntimeError(gave_up(raised))
             error.__cause__ = raised
         with suppress(RuntimeError):  # the loop is closed: the server has ended without this thread
             self.loop.call_soon_threadsafe(self._settle, result, error)

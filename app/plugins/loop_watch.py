@@ -17,6 +17,7 @@ from collections.abc import Coroutine, Generator
 from contextlib import suppress
 from typing import Any
 
+from app.errors import both
 from app.plugins.in_process_modules import PACKAGE_PREFIX, place_of, plugin_frame
 
 SLOW_SECONDS = 0.25
@@ -27,6 +28,14 @@ PAUSE_SECONDS = 1.0
 """Between two questions to the loop."""
 
 log = logging.getLogger(__name__)
+
+
+def gave_up(error: BaseException) -> str:
+    """The words for an exit or a cancellation that came from a plugin's own code."""
+    kind = type(error).__name__
+    if isinstance(error, asyncio.CancelledError):
+        return both(f"插件内部取消了此操作（{kind}）", f"it was cancelled from inside the plugin ({kind})")
+    return both(f"插件要求结束程序（{kind}），已忽略", f"the plugin asked for the end of the program ({kind})")
 
 
 class LoopWatch:
@@ -40,6 +49,7 @@ class LoopWatch:
         self._pause = pause
         self._current = ""
         self._ended = threading.Event()
+        self._alive = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -49,8 +59,9 @@ class LoopWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the watching thread, which waits for nothing long."""
+        """End the watching thread, which waits for nothing any more."""
         self._ended.set()
+        self._alive.set()
         if self._thread is not None:
             self._thread.join(self._pause)
 
@@ -72,7 +83,7 @@ class LoopWatch:
             except StopIteration as end:
                 return end.value
             except (SystemExit, KeyboardInterrupt) as error:
-                raise RuntimeError(f"the plugin asked for the end of the program ({type(error).__name__})") from error
+                raise RuntimeError(gave_up(error)) from error
             finally:
                 self._current = before
                 took = time.monotonic() - begun
@@ -93,7 +104,9 @@ class LoopWatch:
 
     def _watch(self, loop: asyncio.AbstractEventLoop, thread: int) -> None:
         while not self._ended.wait(self._pause):
-            alive = threading.Event()
+            self._alive = alive = threading.Event()
+            if self._ended.is_set():
+                return
             with suppress(RuntimeError):  # the loop is closed; then this thread is told to end
                 loop.call_soon_threadsafe(alive.set)
             begun = time.monotonic()
