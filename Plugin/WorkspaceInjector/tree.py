@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +17,11 @@ DEPTH_LIMIT = 20
 IGNORE_FILE = ".workspaceignore"
 IGNORE_BYTES_LIMIT = 256 * 1024
 IGNORE_LINES_LIMIT = 2000
+PATTERN_CHARS_LIMIT = 200
+PATTERN_STARS_LIMIT = 3
+"""Runs of stars in one pattern. Each multiplies what a search may cost, and the folder may come from anybody."""
+TREE_SECONDS = 5.0
+"""How long one tree may take; what is not listed by then is cut."""
 FOLDER_LIMIT = 20_000
 """Most entries of one folder that are looked at."""
 
@@ -26,26 +33,33 @@ class Tree:
     folder: Path
     depth: int
     entries: int
+    warn: Callable[[str], None]
     _left: int = field(init=False, default=0)
+    _until: float = field(init=False, default=0.0)
 
     def lines(self) -> list[str]:
         """The lines, and a last one that says so when the limit cut them."""
         self._left = self.entries
-        lines = list(self._below(self.folder, "", "", self.depth, _ignored(self.folder)))
-        if self._left <= 0:
-            lines.append(both(f"[目录树过长，只显示前 {self.entries} 项]", f"[cut: the first {self.entries} entries]"))
+        self._until = time.monotonic() + TREE_SECONDS
+        lines = list(self._below(self.folder, "", "", self.depth, self._ignored()))
+        if self._is_full():
+            lines.append(both(f"[目录树过长，只显示前 {len(lines)} 项]", f"[cut: the first {len(lines)} entries]"))
         return lines
+
+    def _is_full(self) -> bool:
+        return self._left <= 0 or time.monotonic() > self._until
 
     def _below(self, folder: Path, inside: str, indent: str, depth: int, ignored: GitIgnoreSpec) -> Iterator[str]:
         if depth <= 0:
             return
-        shown = [
-            (name, is_folder)
-            for name, is_folder in _entries(folder)
-            if not ignored.match_file(f"{inside}{name}/" if is_folder else f"{inside}{name}")
-        ]
+        shown = []
+        for name, is_folder in _entries(folder):
+            if time.monotonic() > self._until:
+                break
+            if not ignored.match_file(f"{inside}{name}/" if is_folder else f"{inside}{name}"):
+                shown.append((name, is_folder))
         for number, (name, is_folder) in enumerate(shown):
-            if self._left <= 0:
+            if self._is_full():
                 return
             self._left -= 1
             last = number == len(shown) - 1
@@ -53,6 +67,33 @@ class Tree:
             if is_folder:
                 deeper = indent + ("    " if last else "│   ")
                 yield from self._below(folder / name, f"{inside}{name}/", deeper, depth - 1, ignored)
+
+    def _ignored(self) -> GitIgnoreSpec:
+        """The rules of the folder's own file; none where there is none or it cannot be read."""
+        path = self.folder / IGNORE_FILE
+        try:
+            with path.open("rb") as file:
+                text = file.read(IGNORE_BYTES_LIMIT).decode("utf-8-sig", "replace")
+        except FileNotFoundError:
+            return GitIgnoreSpec.from_lines(())
+        except OSError as error:
+            self.warn(f"{path} cannot be read: {error.strerror or error}")
+            return GitIgnoreSpec.from_lines(())
+        lines = text.splitlines()
+        usable = [line for line in lines[:IGNORE_LINES_LIMIT] if _is_usable(line)]
+        if len(usable) < len(lines):
+            self.warn(
+                f"{path}: {len(lines) - len(usable)} lines are too long, too many or have too many stars; left out"
+            )
+        try:
+            return GitIgnoreSpec.from_lines(usable)
+        except ValueError as error:
+            self.warn(f"{path}: {error}; the file is not used")
+            return GitIgnoreSpec.from_lines(())
+
+
+def _is_usable(line: str) -> bool:
+    return len(line) <= PATTERN_CHARS_LIMIT and len(re.findall(r"\*+", line)) <= PATTERN_STARS_LIMIT
 
 
 def _entries(folder: Path) -> list[tuple[str, bool]]:
@@ -67,16 +108,6 @@ def _entries(folder: Path) -> list[tuple[str, bool]]:
     except OSError:
         return []
     return sorted(found, key=lambda item: (not item[1], item[0].lower(), item[0]))
-
-
-def _ignored(folder: Path) -> GitIgnoreSpec:
-    """The rules of the folder's own file; none where there is none or it cannot be read."""
-    try:
-        with (folder / IGNORE_FILE).open("rb") as file:
-            text = file.read(IGNORE_BYTES_LIMIT).decode("utf-8-sig", "replace")
-        return GitIgnoreSpec.from_lines(text.splitlines()[:IGNORE_LINES_LIMIT])
-    except (OSError, ValueError):
-        return GitIgnoreSpec.from_lines(())
 
 
 def _printable(name: str) -> str:

@@ -25,6 +25,7 @@ class WorkspaceSource:
 
     def __init__(self, context: PluginContext) -> None:
         self._home = context.home
+        self._warn = context.log.warning
         self._aliases = read_aliases(context)
         self._depth = _number(context.config.get("WORKSPACE_DEPTH"), 3, DEPTH_LIMIT)
         self._entries = _number(context.config.get("WORKSPACE_MAX_ENTRIES"), 1000, ENTRIES_LIMIT)
@@ -38,7 +39,7 @@ class WorkspaceSource:
         if folder is None:
             return f"[Error: Workspace alias or path '{target}' is invalid or not found.]"
         levels = min(int(depth), DEPTH_LIMIT) if depth else self._depth
-        lines = Tree(folder, levels, self._entries).lines()
+        lines = Tree(folder, levels, self._entries, self._warn).lines()
         return "\n".join(("", f"[Workspace: {target} ({folder})]", *lines))
 
     def _folder(self, target: str) -> Path | None:

@@ -57,7 +57,7 @@ class ServedFolder:
         found = await asyncio.to_thread(self._find, names)
         if found is not None and stat.S_ISDIR(found.status.st_mode) and self._index:
             if not path.endswith("/") and path:
-                return RedirectResponse(quote(request.scope["path"]) + "/", 301)
+                return RedirectResponse(quote(request.scope["path"], safe="/=") + "/", 301)
             found = await asyncio.to_thread(self._find, [*names, INDEX])
         elif found is not None and path.endswith("/"):
             found = None  # a file is no folder

@@ -411,11 +411,11 @@ def test_the_server_serves_when_a_plugin_takes_long_to_start_and_takes_it_in_lat
     alone: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     go = alone / "go"
-    source = ECHO.replace(
-        "    async def call",
-        f"    async def start(self):\n        import asyncio, pathlib\n        while not pathlib.Path({str(go)!r}).exists():\n"
-        "            await asyncio.sleep(0.005)\n    async def call",
+    start = (
+        "    async def start(self):\n        import asyncio, pathlib\n"
+        f"        while not pathlib.Path({str(go)!r}).exists():\n            await asyncio.sleep(0.005)\n"
     )
+    source = ECHO.replace("    async def call", f"{start}    async def call")
     write_module(alone, "Late", source)
 
     async def main() -> None:

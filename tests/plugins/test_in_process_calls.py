@@ -23,7 +23,8 @@ __all__ = ["alone"]
 def module(body: str, method: str = "def") -> str:
     """A plugin whose ``call`` does ``body``."""
     lines = "\n        ".join(body.split("\n"))
-    return f"import asyncio\nclass P:\n    {method} call(self, call, context):\n        {lines}\ndef create(context):\n    return P()\n"
+    head = f"import asyncio\nclass P:\n    {method} call(self, call, context):\n        {lines}\n"
+    return f"{head}def create(context):\n    return P()\n"
 
 
 def result_of(home: Path, body: str, method: str = "def", *config: str, **manifest: Any) -> Any:

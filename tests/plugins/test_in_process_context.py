@@ -119,7 +119,8 @@ def test_a_tool_that_is_not_there_is_an_answer_and_no_error(alone: Path) -> None
     assert answer(alone, body) == [False, ErrorKind.UNKNOWN_TOOL]
 
 
-CHAT = "{'model': 'm', 'stream': True, 'stream_options': {'include_usage': True}, 'messages': [{'role': 'user', 'content': 'hi'}]}"
+MESSAGES = [{"role": "user", "content": "hi"}]
+CHAT = repr({"model": "m", "stream": True, "stream_options": {"include_usage": True}, "messages": MESSAGES})
 
 
 @pytest.mark.parametrize(
@@ -282,7 +283,7 @@ def test_wait_in_the_loop_is_refused_and_leaves_nothing_unawaited(alone: Path) -
 
 
 def test_http_is_one_client_with_limits_for_all_plugins(alone: Path) -> None:
-    body = "r = await context.http.get(os.environ['TEST_URL'])\nreturn [r.status_code, id(context.http), context.http.timeout.connect]"
+    body = "h = context.http\nr = await h.get(os.environ['TEST_URL'])\nreturn [r.status_code, id(h), h.timeout.connect]"
     for name in ("A", "B"):
         write_module(alone, name, plugin(body))
 

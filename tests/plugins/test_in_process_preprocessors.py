@@ -49,7 +49,8 @@ def system(text: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("method", ["def", "async def"])
 def test_a_step_gets_the_whole_body_and_unknown_fields_pass(alone: Path, method: str) -> None:
-    body = "body['messages'].append({'role': 'user', 'content': repr(sorted(body)) + context.model})\nbody['new'] = 1\nreturn body"
+    message = "{'role': 'user', 'content': repr(sorted(body)) + context.model}"
+    body = f"body['messages'].append({message})\nbody['new'] = 1\nreturn body"
     write_step(alone, "X", step(body, method))
     seen = asyncio.run(sent(alone, "hi", foo=7))
     assert (seen["foo"], seen["new"]) == (7, 1)
@@ -124,7 +125,8 @@ def test_one_that_fails_is_skipped_and_its_input_goes_on_unspoilt(
 
 
 def test_a_step_that_changes_its_copy_later_changes_nothing(alone: Path) -> None:
-    body = "import copy, threading\nkept = body\nout = copy.deepcopy(body)\nthreading.Timer(0, kept['messages'].clear).start()\nreturn out"
+    later = "threading.Timer(0, kept['messages'].clear).start()"
+    body = f"import copy, threading\nkept = body\nout = copy.deepcopy(body)\n{later}\nreturn out"
     write_step(alone, "X", step(body))
     assert len(asyncio.run(sent(alone, "hi"))["messages"]) == 1
 
@@ -259,7 +261,15 @@ def test_placeholders_of_a_plugin_are_data_by_default_and_go_with_it(alone: Path
 
 
 def test_an_incomplete_placeholder_source_costs_its_plugin_and_says_what_is_missing(alone: Path) -> None:
-    source = "class S:\n    name = 'x'\n    pattern = 'text'\n    roles = []\n    resolve = None\nclass P:\n    def placeholders(self): return [S()]\ndef create(c): return P()"
+    source = """
+    class Source:
+        name, pattern, roles, resolve = "x", "text", [], None
+    class P:
+        def placeholders(self):
+            return [Source()]
+    def create(context):
+        return P()
+    """
     write_module(alone, "X", source)
 
     async def main() -> None:

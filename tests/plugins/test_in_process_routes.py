@@ -28,7 +28,8 @@ async def said(request):
 
 
 def routes(declared: str, said: str = "plugin") -> str:
-    return f"{HEAD.format(said=said)}\nclass P:\n    def routes(self):\n        return {declared}\ndef create(c):\n    return P()\n"
+    body = f"class P:\n    def routes(self):\n        return {declared}\ndef create(c):\n    return P()\n"
+    return HEAD.format(said=said) + body
 
 
 @asynccontextmanager
