@@ -21,7 +21,7 @@ class InnerChatError(VcpError):
 
     code = "inner_chat_failed"
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
         self.status = status
 
@@ -60,10 +60,10 @@ class InnerChat:
                 handle.stop(StopReason.INTERRUPT)
                 await asyncio.wait({task})
         if handle.reason is StopReason.INTERRUPT:
-            raise InnerChatError(504, both("内部对话超过了时限", "the inner chat took longer than it may"))
+            raise InnerChatError(both("内部对话超过了时限", "the inner chat took longer than it may"), 504)
         task.result()
         if renderer.body is None or renderer.status >= 400:
-            raise InnerChatError(renderer.status if renderer.body else 500, _said(renderer.body))
+            raise InnerChatError(_said(renderer.body), renderer.status if renderer.body else 500)
         return renderer.body
 
     def _request(self, body: Body, context: CallContext) -> TurnRequest:

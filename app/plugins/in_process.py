@@ -157,23 +157,16 @@ class InProcessPlugins:
         """Load all plugins together; goes on without those that take longer than ``start_seconds``."""
         self._running = True
         self._watch.start()
-        if self._on_demand:
-            return
-        task = self._begin(self._reconcile(), "load in-process plugins")
-        done, _ = await asyncio.wait({task}, timeout=self._start_seconds)
-        if not done:
-            late = sorted(name for name, slot in self._slots.items() if slot.loaded is None and not slot.problem)
-            log.warning("the server starts while plugins are still being loaded: %s", ", ".join(map(printable, late)))
-            self._begin(self._announce_after(task), "announce late plugins")
+        await self._settle()
 
     async def replace(self, plugins: PluginSet) -> None:
         """Serve this set from now on; what did not change is left alone, what cannot be loaded leaves the old version.
 
-        Never raises.
+        Never raises. Plugins that take long are swapped when they are ready, and that is told by a ``Reloaded``.
         """
         self._take_in(plugins)
-        if self._running and not self._on_demand:
-            await self._reconcile()
+        if self._running:
+            await self._settle()
 
     def settings_changed(self) -> None:
         """Load those plugins anew, in the background, whose own settings are others now."""
@@ -209,7 +202,7 @@ class InProcessPlugins:
         loaded = slot.loaded
         if loaded is None:
             said = both(f'插件 "{name}" 没有加载', f'Plugin "{name}" is not loaded')
-            return failure(ErrorKind.EXECUTION, f"{said}: {slot.problem or '…'}")
+            return failure(ErrorKind.EXECUTION, f"{said}: {slot.problem or both('正在加载', 'it is being loaded')}")
         manifest = loaded.version.plugin.manifest
         if not loaded.offers("call"):
             said = both("该插件不提供工具调用。", "It offers no tool calls.")
@@ -266,6 +259,17 @@ class InProcessPlugins:
     def _is_stale(self, slot: _Slot) -> bool:
         return slot.tried != self._version(slot.plugin)
 
+    async def _settle(self) -> None:
+        """Load what has to be loaded; go on without what takes longer than ``start_seconds``."""
+        if self._on_demand:
+            return
+        task = self._begin(self._reconcile(), "load in-process plugins")
+        done, _ = await asyncio.wait({task}, timeout=self._start_seconds)
+        if not done:
+            late = sorted(printable(slot.name) for slot in self._slots.values() if slot.loading)
+            log.warning("plugins that are still being loaded come in later: %s", ", ".join(late))
+            self._begin(self._announce_after(task), "announce late plugins")
+
     async def _reconcile(self) -> None:
         """Make what is loaded that which was found; one at a time."""
         async with self._lock:
@@ -280,7 +284,7 @@ class InProcessPlugins:
 
     async def _load(self, slot: _Slot) -> None:
         version = self._version(slot.plugin)
-        slot.tried = version
+        slot.tried, slot.loading = version, True
         try:
             loaded = await load(version, self._tools, next(self._numbers))
         except Exception as error:  # noqa: BLE001 - the plugin boundary: one that cannot be loaded costs nothing but itself
@@ -288,6 +292,8 @@ class InProcessPlugins:
             stays = "; the version before it goes on" if slot.loaded is not None else ""
             log.error("plugin %s could not be loaded: %s%s", printable(slot.name), slot.problem, stays)
             return
+        finally:
+            slot.loading = False
         slot.problem = ""
         self._retire(slot)
         slot.loaded = loaded
@@ -320,6 +326,7 @@ class _Slot:
         self.plugin = plugin
         self.loaded: LoadedPlugin | None = None
         self.tried: Version | None = None
+        self.loading = False
         self.problem = ""
 
     @property

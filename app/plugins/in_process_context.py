@@ -57,12 +57,16 @@ class DepthError(BadRequestError):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Standing:
-    """The call of a plugin that is running, or the chat that a plugin began: where what it does further stands."""
+    """The call of a plugin that is running, or the chat that a plugin began: where what it does further stands.
+
+    ``over`` once the call has returned: what it left running in the background is not bound to its deadline any more.
+    """
 
     context: CallContext
     call_id: str | None
+    over: bool = False
 
 
 STANDING: ContextVar[Standing | None] = ContextVar("standing", default=None)
@@ -222,7 +226,8 @@ class _Use:
         """The context of what leads to the next call, and the id of that call."""
         running = STANDING.get()
         if running is not None and (within is None or within is running.context):
-            return running.context, running.call_id
+            context = replace(running.context, deadline=None) if running.over else running.context
+            return context, running.call_id
         if within is not None:
             return within, within.parent_call_id
         return CallContext(turn_id=self._parts.new_id("plugin"), door=Door.AGENT), None

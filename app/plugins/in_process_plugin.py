@@ -118,9 +118,11 @@ class LoadedPlugin:
         if context.deadline is not None:
             seconds = min(seconds, max(0.0, context.deadline - loop.time()))
         inner = replace(context, deadline=loop.time() + seconds)
-        token = STANDING.set(Standing(inner, call.id))
+        standing = Standing(inner, call.id)
+        token = STANDING.set(standing)
         try:
             value = await self._run("call", call, inner, seconds=seconds)
+            standing.over = True
         finally:
             STANDING.reset(token)
         limit = self._tools.result_limit()

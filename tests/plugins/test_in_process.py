@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.extend import CallContext, Door, ErrorKind, ToolCall
+from app.extend import CallContext, Door, ErrorKind, Reloaded, ToolCall
 from app.plugins.in_process_modules import PACKAGE_PREFIX
 from app.services import Services
 from tests.plugins.modules import alone, call, reload_plugins, serving, until, write_module
@@ -428,4 +428,28 @@ def test_the_server_serves_when_a_plugin_takes_long_to_start_and_takes_it_in_lat
             assert (await call(services, "Late")).ok
 
     asyncio.run(main())
-    assert "starts while plugins are still being loaded: Late" in caplog.text
+    assert "still being loaded come in later: Late" in caplog.text
+
+
+def test_a_reload_does_not_wait_for_ever_for_a_plugin_that_hangs(alone: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_noting(alone, "1")
+    write_module(alone, "Other", ECHO)
+
+    async def main() -> None:
+        services = services_in(alone)
+        told: list[Reloaded] = []
+        services.events.listen(told.append, Reloaded)  # type: ignore[arg-type]  # only of this kind
+        async with services.running_parts():
+            services.in_process._start_seconds = 0.02
+            hanging = "import asyncio\nasync def create(context): await asyncio.sleep(60)"
+            write_module(alone, "Noting", hanging, version="2", timeout=150)
+            write_module(alone, "Other", ECHO.replace('"version": 1', '"version": 2'), version="2")
+            await reload_plugins(services)
+            assert (await call(services, "Noting")).structured == "1"
+            await until(lambda: told)
+            assert (await call(services, "Other")).structured["version"] == 2
+            assert (await call(services, "Noting")).structured == "1"
+            assert told[0].problems[0].startswith("Noting: ")
+
+    asyncio.run(main())
+    assert "still being loaded come in later: Noting" in caplog.text

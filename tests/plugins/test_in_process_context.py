@@ -14,7 +14,7 @@ from app.demo.script import Received, Reply, json_reply, say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import CallStarted, Door, ErrorKind, Pushed, TurnFinished
 from app.plugins.in_process_context import STORES, store_dir
-from tests.plugins.modules import alone, call, serving, write_module
+from tests.plugins.modules import alone, call, serving, until, write_module
 from tests.server import ECHO, call_text, running, write_plugin
 from tests.web.asgi import services_in
 
@@ -110,6 +110,25 @@ def test_the_deadline_of_the_outer_call_holds_for_the_inner_one(alone: Path) -> 
             deadline = asyncio.get_running_loop().time() + 0.1
             result = await call(services, "X", deadline=deadline)
             assert result.error_kind is ErrorKind.TIMEOUT or result.structured[0] == ErrorKind.TIMEOUT
+
+    asyncio.run(main())
+
+
+def test_work_that_a_call_leaves_behind_is_not_bound_to_its_deadline(alone: Path) -> None:
+    write_module(alone, "Echo", plugin("return 'echo'"))
+    later = (
+        "async def later():\n    await asyncio.sleep(0.08)\n    r = await context.call_tool('Echo', {})\n"
+        "    context.push('done', [r.ok, r.structured])\nself.task = asyncio.create_task(later())\nreturn 1"
+    )
+    write_module(alone, "X", plugin(later), timeout=60)
+
+    async def main() -> None:
+        async with serving(alone) as services:
+            pushed: list[Pushed] = []
+            services.events.listen(pushed.append, Pushed)  # type: ignore[arg-type]  # only of this kind
+            assert (await call(services, "X")).ok
+            await until(lambda: pushed)
+            assert pushed[0].data == [True, "echo"]
 
     asyncio.run(main())
 
