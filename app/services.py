@@ -232,6 +232,7 @@ class Services:
             environ=self.plugin_environ,
             zone=lambda: self.config.zone,
             max_depth=lambda: MAX_CALL_DEPTH,
+            password_wanted=lambda: self.settings.vcp_tool_code,
             call_tool=lambda call, context: self.router.call(call, context),
             chat=lambda body, context: self.inner_chat(body, context),
             embed=lambda texts, **options: self.embeddings(texts, **options),

@@ -242,13 +242,7 @@ class InProcessPlugins:
         self._renew_specs()
 
     def _renew_specs(self) -> None:
-        self._specs = MappingProxyType(
-            {
-                name: replace(tool_spec(slot.served), callable=slot.may_be_called)
-                for name, slot in self._slots.items()
-                if name in self._found
-            }
-        )
+        self._specs = MappingProxyType({name: _spec(slot) for name, slot in self._slots.items() if name in self._found})
         for told in self._told:
             told()
 
@@ -340,6 +334,15 @@ class _Slot:
         if self.served.manifest.plugin_type != "hybridservice":
             return False
         return self.loaded is None or self.loaded.offers("call")
+
+
+def _spec(slot: _Slot) -> ToolSpec:
+    """What every door sees of a plugin; commands that declare parameters get values of those types (D5)."""
+    spec = tool_spec(slot.served)
+    commands = tuple(
+        replace(command, typed=command.typed or command.parameters is not None) for command in spec.commands
+    )
+    return replace(spec, commands=commands, callable=slot.may_be_called)
 
 
 class _Step:

@@ -38,6 +38,9 @@ from app.plugins.json_values import checked_json
 PUSH_LIMIT = 16 * 1024 * 1024
 """Most characters of one pushed message."""
 
+PASSWORD = "tool_password"
+"""The argument with the hourly code, while ``VCPToolCode`` asks for it."""
+
 STORES = Path(".vcp") / "plugins"
 """Where the folders of plugins' own data lie, below the home."""
 
@@ -84,6 +87,7 @@ class ServerParts:
     environ: Callable[[], Mapping[str, str]]
     zone: Callable[[], tzinfo]
     max_depth: Callable[[], int]
+    password_wanted: Callable[[], bool]
     call_tool: CallTool
     chat: RunChat
     embed: PluginEmbeddings
@@ -177,11 +181,14 @@ class _Use:
         limit = parts.max_depth()
         if outer.depth + 1 > limit:
             return ToolResult(error_kind=ErrorKind.LIMIT, message=DepthError(limit).message)
-        maid = arguments.get("maid")
+        given = dict(arguments)
+        password = given.pop(PASSWORD, None) if parts.password_wanted() else None
+        maid = given.get("maid")
         call = ToolCall(
             id=parts.new_id("call"),
             tool=tool,
-            arguments=dict(arguments),
+            arguments=given,
+            password=password if isinstance(password, str) else None,
             maid=maid if isinstance(maid, str) and maid else None,
         )
         context = replace(outer, door=Door.AGENT, parent_call_id=parent, depth=outer.depth + 1, eager=False)

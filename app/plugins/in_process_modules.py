@@ -25,6 +25,9 @@ from app.errors import VcpError, both
 PACKAGE_PREFIX = "vcp_plugin_"
 """What the private package names begin with; it tells frames of plugins from all others."""
 
+_PLUGIN = "__plugin__"
+"""Where a private package keeps the plugin's own name."""
+
 SOURCE_BYTES_LIMIT = 4 * 1024 * 1024
 
 
@@ -38,6 +41,7 @@ class PluginPackage:
     """The private package of one version of one plugin. ``load`` and ``unload`` block; they run in a thread."""
 
     def __init__(self, plugin: str, folder: Path, script: str, number: int) -> None:
+        self._plugin = plugin
         self._folder = folder
         self._script = script
         self.name = f"{PACKAGE_PREFIX}{re.sub(r'[^0-9A-Za-z]', '_', plugin)[:60]}_{number}"
@@ -48,6 +52,7 @@ class PluginPackage:
         path = self._script_path()
         package = ModuleType(self.name)
         package.__path__ = [str(path.parent)]
+        setattr(package, _PLUGIN, self._plugin)
         sys.modules[self.name] = package
         sys.meta_path.insert(0, self._finder)
         name = f"{self.name}.{re.sub(r'[^0-9A-Za-z_]', '_', path.stem)}"
@@ -138,6 +143,12 @@ def plugin_frame(frame: FrameType | None) -> FrameType | None:
     while frame is not None and not str(frame.f_globals.get("__name__", "")).startswith(PACKAGE_PREFIX):
         frame = frame.f_back
     return frame
+
+
+def plugin_of(frame: FrameType) -> str:
+    """The name of the plugin whose code this frame runs."""
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return str(getattr(sys.modules.get(package), _PLUGIN, package))
 
 
 def place_of(frame: FrameType) -> str:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from app.errors import both
-from app.plugins.in_process_modules import PACKAGE_PREFIX, place_of, plugin_frame
+from app.plugins.in_process_modules import place_of, plugin_frame, plugin_of
 
 SLOW_SECONDS = 0.25
 """A step that takes longer is told afterwards."""
@@ -124,8 +124,7 @@ class LoopWatch:
         inside = plugin_frame(frame)
         plugin = self._current
         if not plugin and inside is not None:
-            package = str(inside.f_globals["__name__"]).partition(".")[0]
-            plugin = package.removeprefix(PACKAGE_PREFIX).rpartition("_")[0]
+            plugin = plugin_of(inside)
         if not plugin or frame is None:
             return ""
         log.error(

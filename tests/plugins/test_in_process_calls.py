@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.extend import CallOutcome, ErrorKind, ToolCall
+from app.extend import CallContext, CallOutcome, Door, ErrorKind, ToolCall
 from app.plugins.in_process_work import HANGING_LIMIT, PluginHangingError, Workers, WorkLimits
 from app.plugins.loop_watch import LoopWatch
 from app.plugins.places import QueueError
@@ -192,6 +192,27 @@ def test_an_administrators_plugin_is_refused_without_a_readable_code_and_gets_it
             refused = await call(services, "X")
             assert refused.error_kind is ErrorKind.EXECUTION
             assert "auth code cannot be read" in refused.message
+
+    asyncio.run(main())
+
+
+def test_d5_text_arguments_become_the_declared_types_and_names(alone: Path) -> None:
+    command = {
+        "commandIdentifier": "do",
+        "description": "d",
+        "parameters": {
+            "type": "object",
+            "properties": {"count": {"type": "integer"}, "fullText": {"type": "boolean"}, "free": {"type": "string"}},
+        },
+    }
+    write_module(alone, "X", module("return dict(call.arguments)"), capabilities={"invocationCommands": [command]})
+
+    async def main() -> None:
+        async with serving(alone) as services:
+            texts = {"count": "5", "full_text": "true", "free": "7"}
+            standing = CallContext("t", Door.STREAM)
+            result = await services.router.call(ToolCall("c", "X", texts, texts=texts), standing)
+            assert result.structured == {"count": 5, "fullText": True, "free": "7"}
 
     asyncio.run(main())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 from pathlib import Path
@@ -110,6 +111,25 @@ def test_the_deadline_of_the_outer_call_holds_for_the_inner_one(alone: Path) -> 
             deadline = asyncio.get_running_loop().time() + 0.1
             result = await call(services, "X", deadline=deadline)
             assert result.error_kind is ErrorKind.TIMEOUT or result.structured[0] == ErrorKind.TIMEOUT
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("password", "ok"), [("context.auth_code()", True), ("'000000'", False)])
+def test_d30_a_plugin_brings_the_code_while_calls_must_have_one(alone: Path, password: str, ok: bool) -> None:
+    write_plugin(alone, "Echo", ECHO)
+    body = f"r = await context.call_tool('Echo', {{'text': 'x', 'tool_password': {password}}})\nreturn [r.ok]"
+    write_module(alone, "X", plugin(body))
+
+    async def main() -> None:
+        async with serving(alone, "VCPToolCode=true") as services:
+            code_file = alone / "Plugin" / "UserAuth" / "code.bin"
+            code_file.parent.mkdir(parents=True)
+            code_file.write_bytes(base64.b64encode(b"[[]"))
+            assert services._auth_code() == "300000"
+            standing = CallContext("t", Door.STREAM)
+            result = await services.router.call(ToolCall("c", "X", {}, password="300000"), standing)
+            assert result.structured == [ok]
 
     asyncio.run(main())
 
