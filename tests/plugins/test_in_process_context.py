@@ -13,7 +13,7 @@ import pytest
 
 from app.demo.script import Received, Reply, json_reply, say
 from app.demo.scripted import ScriptedUpstream
-from app.extend import CallStarted, Door, ErrorKind, Pushed, TurnFinished
+from app.extend import CallContext, CallStarted, Door, ErrorKind, Pushed, ToolCall, TurnFinished
 from app.plugins.in_process_context import STORES, store_dir
 from tests.plugins.modules import alone, call, serving, until, write_module
 from tests.server import ECHO, call_text, running, write_plugin
