@@ -24,6 +24,7 @@ from app.demo.upstream import create_demo
 from app.errors import ConfigError, NotFoundError, VcpError, both
 from app.extend import CallContext, Door, ErrorKind, ToolCall, UpstreamTarget
 from app.observe.lines import LineFormatter
+from app.observe.server_log import LAYOUT, LOG_FOLDER, ServerLog, log_limits
 from app.protocol.json_text import pretty_json
 from app.protocol.loopback import is_loopback
 from app.protocol.timestamps import iso_millis
@@ -113,7 +114,7 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
         return runner.run(work)
 
 
-def _configured(options: argparse.Namespace, level: int = logging.INFO) -> Config:
+def _configured(options: argparse.Namespace, level: int = logging.INFO, *, on_disk: bool = False) -> Config:
     home: Path = options.home
     if not home.is_dir():
         raise ConfigError(both(f"--home {home} 不是目录", f"--home {home} is not a folder"))
@@ -122,6 +123,8 @@ def _configured(options: argparse.Namespace, level: int = logging.INFO) -> Confi
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", config.zone))
     logging.basicConfig(level=logging.DEBUG if config.settings.debug_mode else level, handlers=[handler])
+    if on_disk and config.settings.server_log:
+        logging.getLogger().addHandler(_server_log(config))
     for name in ("httpx", "httpcore", "asyncio", "uvicorn"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for problem in config.problems:
@@ -130,8 +133,14 @@ def _configured(options: argparse.Namespace, level: int = logging.INFO) -> Confi
     return config
 
 
+def _server_log(config: Config) -> ServerLog:
+    written = ServerLog(config.home / LOG_FOLDER, lambda: log_limits(config.settings), config.zone)
+    written.setFormatter(LineFormatter(LAYOUT, config.zone))
+    return written
+
+
 def _serve(options: argparse.Namespace) -> int:
-    config = _configured(options)
+    config = _configured(options, on_disk=True)
     check_bind(config)
     return _run(_serving(config, server_key(config)))
 
@@ -144,6 +153,9 @@ async def _serving(config: Config, key: ServerKey) -> int:
             demo_address = await stack.enter_async_context(serve(create_demo(zone=config.zone)))
             resolver = SingleUpstream(demo_address, DEMO_KEY)
         services = Services(config, key.value, resolver=resolver)
+        for handler in logging.getLogger().handlers:
+            if isinstance(handler, ServerLog):
+                handler.follow(lambda: log_limits(services.settings))
         await serve_until_signal(
             create_app(services),
             settings.host,

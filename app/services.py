@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from app.chat.background import BackgroundTasks
@@ -18,10 +19,12 @@ from app.chat.running import RunningTurns
 from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config import dotenv
+from app.config.model_redirect import ModelRedirect
 from app.config.settings import Settings
 from app.config.snapshot import Config
 from app.errors import ConfigError, both
 from app.extend import (
+    CallFinished,
     CallFormat,
     Guard,
     Lifecycle,
@@ -34,6 +37,9 @@ from app.extend import (
 )
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
+from app.observe.dumps import DebugDumps
+from app.observe.metrics import OBSERVED, Metrics
+from app.observe.server_log import LOG_FOLDER
 from app.plugins.discovery import PluginSet, discover
 from app.plugins.hosts import PluginHost
 from app.plugins.in_process import InProcessLimits, InProcessPlugins
@@ -124,8 +130,11 @@ class Services:
         self.started = False
         self.events = EventBus()
         self.events.listen(log_event, *LOGGED)
+        self.metrics = self._metrics()
+        self.dumps = self._debug_dumps()
         self._ids = itertools.count(1)
         self._run_id = secrets.token_hex(4)
+        self.model_redirect = ModelRedirect(config.home, time.monotonic)
         self._agents = AgentBook(config.home / "agent_map.json", TextFiles(config.home / "Agent"))
         self._variable_files = VariableFiles(TextFiles(config.home / "TVStxt"))
         self._auth_code = AuthCode(config.home)
@@ -179,7 +188,7 @@ class Services:
         """What a turn works with until its end, of the configuration of now."""
         return TurnParts(
             upstream=self.upstream,
-            preparation=Preparation(self._prompt_engine(), self._preprocessors, self.events),
+            preparation=Preparation(self._prompt_engine(), self._preprocessors, self.events, self.dumps.dump),
             call_tool=self.router.call,
             find_spec=self._spec,
             events=self.events,
@@ -188,7 +197,37 @@ class Services:
             zone=self.config.zone,
             new_id=self._new_call_id,
             call_format=self._call_format,
+            dump=self.dumps.dump,
         )
+
+    def _debug_dumps(self) -> DebugDumps:
+        dumps = DebugDumps(
+            self.config.home / LOG_FOLDER,
+            lambda: self.settings.debug_dump_files if self.settings.debug_mode else 0,
+            lambda: datetime.now(self.config.zone),
+        )
+        self.events.listen(dumps.observe, CallFinished)
+        return dumps
+
+    def _metrics(self) -> Metrics:
+        metrics = Metrics(time.monotonic)
+        self.events.listen(metrics.observe, *OBSERVED)
+        metrics.watch("vcp_ready", "1 while requests are served and every part is well.", lambda: self.ready)
+        metrics.watch("vcp_running_turns", "Turns that run now.", lambda: len(self.running))
+        metrics.watch(
+            "vcp_plugin_processes",
+            "Processes of plugins that run now, and calls that wait for a place.",
+            lambda: {
+                ("running",): self.plugins.processes.running,
+                ("waiting",): self.plugins.processes.waiting,
+                ("left",): len(self.plugins.processes.left_groups()),
+            },
+            labels=("state",),
+        )
+        metrics.watch(
+            "vcp_dropped_events", "Events that a slow subscriber missed.", lambda: self.events.dropped, counts=True
+        )
+        return metrics
 
     def _password_guard(self) -> PasswordGuard:
         return PasswordGuard(
@@ -235,7 +274,7 @@ class Services:
             password_wanted=lambda: self.settings.vcp_tool_code,
             call_tool=lambda call, context: self.router.call(call, context),
             chat=lambda body, context: self.inner_chat(body, context),
-            embed=lambda texts, **options: self.embeddings(texts, **options),
+            embed=lambda texts, model=None: self.embeddings(texts, model=model and self.model_redirect.internal(model)),
             events=self.events,
             auth_code=self._auth_code,
             new_id=self.new_id,
@@ -255,13 +294,19 @@ class Services:
         return InProcessLimits(work, settings.plugin_output_limit_mb * 1024 * 1024)
 
     def _inner_chat(self) -> InnerChat:
-        return InnerChat(self.running, self.parts_of_turn, lambda: self.turn_rules(stream=False), self.new_id)
+        return InnerChat(
+            self.running,
+            self.parts_of_turn,
+            lambda: self.turn_rules(stream=False),
+            self.new_id,
+            self.model_redirect.internal,
+        )
 
     def _embeddings(self) -> Embeddings:
         def first_listed() -> str:
-            return self.config.environ.get("WhitelistEmbeddingModel", "").split(",")[0].strip()
+            return self.model_redirect.internal(next(iter(self.settings.whitelist_embedding_model), ""))
 
-        return Embeddings(self.upstream, first_listed)
+        return Embeddings(lambda: self.upstream, first_listed)
 
     def _prompt_engine(self) -> PromptEngine:
         config = self.config
@@ -332,6 +377,7 @@ class Services:
         """Start all parts; at the end stop them in reverse, within bounded time (P43, P83)."""
         grace = self.config.settings.shutdown_seconds
         async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.dumps.settle)
             stack.push_async_callback(self.upstream.stop)
             await self.upstream.start()
             stack.push_async_callback(self.plugins.stop)

@@ -76,7 +76,7 @@ def second(first: Start) -> Start:
 
 
 def test_a_start_in_an_empty_folder_makes_the_folders_of_an_installation(first: Start) -> None:
-    assert sorted(path.name for path in first.home.iterdir()) == sorted([".vcp", *HOME_FOLDERS])
+    assert sorted(path.name for path in first.home.iterdir()) == sorted([".vcp", "DebugLog", *HOME_FOLDERS])
 
 
 def test_the_generated_key_is_kept_for_its_owner_alone(first: Start) -> None:

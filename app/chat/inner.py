@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from app.chat.completion_rendering import CompletionRenderer
-from app.chat.payload import checked_body
+from app.chat.payload import checked_messages
 from app.chat.running import RunningTurn, RunningTurns, StopReason
 from app.chat.turn import Turn, TurnParts, TurnRequest, TurnRules
-from app.errors import VcpError, both
+from app.errors import BadRequestError, VcpError, both
 from app.extend import Body, CallContext, Json
 
 PLAIN_FIELDS = ("stream", "stream_options")
@@ -27,7 +27,10 @@ class InnerChatError(VcpError):
 
 
 class InnerChat:
-    """Runs turns like those of ``/v1/chat/completions``, not streamed; callables give the values of now."""
+    """Runs turns like those of ``/v1/chat/completions``, not streamed; callables give the values of now.
+
+    ``internal_model`` is the name that a model has upstream (spec 1.4).
+    """
 
     def __init__(
         self,
@@ -35,11 +38,13 @@ class InnerChat:
         parts: Callable[[], TurnParts],
         rules: Callable[[], TurnRules],
         new_id: Callable[[str], str],
+        internal_model: Callable[[str], str],
     ) -> None:
         self._running = running
         self._parts = parts
         self._rules = rules
         self._new_id = new_id
+        self._internal_model = internal_model
 
     async def __call__(self, body: Body, context: CallContext) -> Json:
         """The completion for ``body``, for the client and at the depth of ``context``, until its deadline.
@@ -67,9 +72,12 @@ class InnerChat:
         return renderer.body
 
     def _request(self, body: Body, context: CallContext) -> TurnRequest:
-        checked = checked_body(body)
-        plain = {name: value for name, value in checked.items() if name not in PLAIN_FIELDS}
+        if not isinstance(body, dict):
+            raise BadRequestError(both("请求体必须是 JSON 对象", "the request body must be a JSON object"))
+        plain = {name: value for name, value in checked_messages(body).items() if name not in PLAIN_FIELDS}
         model = plain.get("model")
+        if isinstance(model, str):
+            plain["model"] = model = self._internal_model(model)
         return TurnRequest(
             id=self._new_id("turn"),
             body=plain,

@@ -55,10 +55,8 @@ def dumps(value: Any) -> bytes:
         raise BadRequestError(both("JSON 嵌套太深", "the JSON is nested too deeply")) from error
 
 
-def checked_body(body: object) -> dict[str, Any]:
-    """A chat request's body, when it is one; ``BadRequestError`` naming what is wrong with it (D10)."""
-    if not isinstance(body, dict):
-        raise BadRequestError(both("请求体必须是 JSON 对象", "the request body must be a JSON object"))
+def checked_messages(body: dict[str, Any]) -> dict[str, Any]:
+    """The chat body itself; ``BadRequestError`` when its messages are none (D10)."""
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise BadRequestError(

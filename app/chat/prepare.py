@@ -7,8 +7,9 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.extend import Body, EventSink, PhaseDone, Preprocessor, PromptContext, Stage
+from app.extend import Body, Dump, EventSink, PhaseDone, Preprocessor, PromptContext, Stage, no_dump
 from app.prompt.engine import PromptEngine, TextOrigin
+from app.protocol import dump_names
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +28,15 @@ class Preparation:
     In the profile ``head`` the expansion leaves its detectors to the end (3.12).
     """
 
-    def __init__(self, engine: PromptEngine, preprocessors: Sequence[Preprocessor], events: EventSink) -> None:
+    def __init__(
+        self,
+        engine: PromptEngine,
+        preprocessors: Sequence[Preprocessor],
+        events: EventSink,
+        dump: Dump = no_dump,
+    ) -> None:
         self._engine = engine
+        self._dump = dump
         self._preprocessors = tuple(preprocessors)
         self._events = events
 
@@ -38,6 +46,7 @@ class Preparation:
 
     async def prepare(self, body: Body, model: str, turn_id: str) -> Prepared:
         """Expand the prompt; the client's body stays untouched, unknown fields are kept."""
+        self._dump(dump_names.INPUT, body)
         body = await self._stage(Stage.BEFORE_VARIABLES, body, PromptContext(model, body["messages"]), turn_id)
 
         def phase_done(name: str, before: int, after: int) -> None:
@@ -45,11 +54,14 @@ class Preparation:
 
         expanded = await self._engine.expand(body["messages"], model, publish=phase_done)
         body = {**body, "messages": expanded.messages}
+        self._dump(dump_names.AFTER_VARIABLES, body)
         context = PromptContext(model, body["messages"])
         if expanded.media:
             body = await self._stage(Stage.MEDIA, body, context, turn_id)
         body = await self._stage(Stage.AFTER, body, context, turn_id)
+        self._dump(dump_names.AFTER_PREPROCESSORS, body)
         body = {**body, "messages": self._engine.detect_last(body["messages"], phase_done)}
+        self._dump(dump_names.OUTPUT, body)
         return Prepared(body, expanded.origins)
 
     async def before_round(self, body: Body, model: str, turn_id: str, number: int) -> Body:

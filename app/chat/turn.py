@@ -26,6 +26,7 @@ from app.extend import (
     CallTool,
     Clock,
     Door,
+    Dump,
     EventSink,
     FirstToken,
     Outcome,
@@ -34,8 +35,9 @@ from app.extend import (
     ToolSpec,
     TurnFinished,
     TurnStarted,
+    no_dump,
 )
-from app.protocol import markers
+from app.protocol import dump_names, markers
 from app.protocol.diary import find_diary_blocks
 from app.protocol.timestamps import iso_millis
 from app.tools.rendering import ResultFormat, show_vcp_block
@@ -94,6 +96,7 @@ class TurnParts:
     zone: tzinfo
     new_id: Callable[[], str]
     call_format: Callable[[TurnRules], CallFormat]
+    dump: Dump = no_dump
 
 
 class Turn:
@@ -137,7 +140,11 @@ class Turn:
             try:
                 await self._settle()
             finally:
-                events.publish(TurnFinished(request.id, outcome, self._round, self._calls_found, said, request.model))
+                events.publish(
+                    TurnFinished(
+                        request.id, outcome, self._round, self._calls_found, said, request.model, request.client_ip
+                    )
+                )
 
     @property
     def _calls_found(self) -> int:
@@ -204,7 +211,9 @@ class Turn:
                 break
             # Plain answers keep the newline before a later round's text in the history too (spec 4.8).
             text = answer.text if request.stream or self._round == 1 else "\n" + answer.text
+            before = len(body["messages"])
             body = call_format.append(body, text, calls.outcomes())
+            parts.dump(dump_names.results_for_model(stream=request.stream), body["messages"][before:])
         await renderer.finish(Ending(finish_reasons, usage, calls_left=calls.skipped > 0 and not answer.native_calls))
 
     def _round_calls(self, call_format: CallFormat, *, run: bool) -> RoundCalls:

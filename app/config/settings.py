@@ -26,6 +26,17 @@ IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _SECRETS = frozenset({"Key", "API_Key", "Image_Key", "File_Key", "UpstreamProxy", "AdminPassword"})
 _MAX_SHOWN = 40
+PASSED_THROUGH = (
+    *(f"POST images/{kind}" for kind in ("generations", "edits", "variations")),
+    *(f"POST audio/{kind}" for kind in ("speech", "transcriptions", "translations")),
+    "POST moderations",
+    "GET models/*",
+)
+"""Routes of the model API that clients may use as they are: a method and a path below ``/v1``."""
+
+_PASS_THROUGH = re.compile(
+    r"(?:(?i:(GET|POST|PUT|PATCH|DELETE)) +)?/?(?i:v1/)?([A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*)(/\*)?"
+)
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 
 
@@ -96,6 +107,24 @@ def _origins(value: object) -> object:
     return origins
 
 
+def _names(value: object) -> object:
+    return tuple(_items(value)) if isinstance(value, str) else value
+
+
+def _pass_throughs(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    routes = []
+    for item in _items(value):
+        found = _PASS_THROUGH.fullmatch(item)
+        if found is None:
+            raise ValueError(
+                f'holds "{_shortened(item)}", which is no path below /v1 such as audio/speech or GET models/*'
+            )
+        routes.append(f"{(found[1] or 'POST').upper()} {found[2]}{found[3] or ''}")
+    return tuple(dict.fromkeys(routes))
+
+
 def _items(value: str) -> list[str]:
     return [item.strip() for item in value.replace("，", ",").split(",") if item.strip()]
 
@@ -114,6 +143,8 @@ ZoneName = Annotated[str, BeforeValidator(_zone)]
 WebAddress = Annotated[str, BeforeValidator(_web_address)]
 Networks = Annotated[tuple[IpNetwork, ...], BeforeValidator(_networks)]
 Origins = Annotated[tuple[str, ...], BeforeValidator(_origins)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+PassThroughs = Annotated[tuple[str, ...], BeforeValidator(_pass_throughs)]
 Profile = Annotated[Literal["baseline", "head"], BeforeValidator(_lower)]
 Extension = Annotated[Literal["txt", "md"], BeforeValidator(_extension)]
 Seconds = Annotated[float, Field(ge=0.01, le=86_400, allow_inf_nan=False)]
@@ -144,6 +175,11 @@ class Settings(BaseSettings):
     compat_profile: Profile = Field(default="baseline", alias="compat_profile")
     admin_username: str = Field(default="", alias="AdminUsername")
     admin_password: str = Field(default="", alias="AdminPassword", repr=False)
+    metrics_public: Flag = Field(default=False, alias="MetricsPublic")
+    server_log: Flag = Field(default=True, alias="ServerLog")
+    server_log_max_mb: int = Field(default=10, alias="ServerLogMaxMB", ge=1, le=4096)
+    server_log_files: int = Field(default=10, alias="ServerLogFiles", ge=1, le=10_000)
+    debug_dump_files: int = Field(default=200, alias="DebugDumpFiles", ge=0, le=100_000)
     file_key: str = Field(default="", alias="File_Key", repr=False)
 
     # The model API
@@ -156,6 +192,10 @@ class Settings(BaseSettings):
     upstream_first_byte_timeout: Seconds = Field(default=900, alias="UpstreamFirstByteTimeout")
     upstream_idle_timeout: Seconds = Field(default=300, alias="UpstreamIdleTimeout")
     upstream_errors_as_status: Flag = Field(default=False, alias="UpstreamErrorsAsStatus")
+    whitelist_image_model: Names = Field(default=(), alias="WhitelistImageModel")
+    whitelist_embedding_model: Names = Field(default=(), alias="WhitelistEmbeddingModel")
+    pass_through_routes: PassThroughs = Field(default=PASSED_THROUGH, alias="PassThroughRoutes")
+    pass_through_body_limit_mb: int = Field(default=100, alias="PassThroughBodyLimitMB", ge=1, le=4096)
 
     # The turn
     show_vcp: Flag = Field(default=False, alias="ShowVCP")

@@ -62,7 +62,7 @@ from app.extend.tools import (
     ToolSource,
     ToolSpec,
 )
-from app.extend.values import Body, Clock, Json, Message
+from app.extend.values import Body, Clock, Dump, Json, Message, no_dump
 
 __all__ = [
     "LOCAL",
@@ -81,6 +81,7 @@ __all__ = [
     "DeclaredRoute",
     "DiaryWritten",
     "Door",
+    "Dump",
     "ErrorKind",
     "Event",
     "EventSink",
@@ -127,4 +128,5 @@ __all__ = [
     "TurnStarted",
     "UpstreamResolver",
     "UpstreamTarget",
+    "no_dump",
 ]

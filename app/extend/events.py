@@ -120,6 +120,7 @@ class TurnFinished:
     calls: int
     error: str = ""
     model: str = ""
+    client_ip: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,5 +14,13 @@ Body = dict[str, Any]
 Message = dict[str, Any]
 """One chat message; ``content`` is a string, a list of parts, or missing."""
 
+Dump = Callable[[str, Json], None]
+"""Keeps a value under a prefix for somebody who looks for a fault (``DebugMode``), or does nothing; quick."""
+
+
+def no_dump(prefix: str, value: Json) -> None:
+    """The ``Dump`` of those who look for nothing."""
+
+
 Clock = Callable[[], float]
 """Seconds since the epoch."""

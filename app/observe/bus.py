@@ -38,13 +38,20 @@ class Subscription:
 class EventBus:
     """Hands every event to direct listeners (fast, synchronous) and to queued subscribers.
 
+    ``dropped`` counts the events that found a queue full, of all subscribers since the start.
     What waits in a queue holds no pictures: a digest is made of them, once, and only when somebody is subscribed.
     """
 
     def __init__(self) -> None:
         self._subscriptions: tuple[Subscription, ...] = ()
         self._listeners: tuple[tuple[Callable[[Event], None], frozenset[type]], ...] = ()
+        self._dropped_before = 0  # by subscribers that are gone
         self._by_kind: dict[type, tuple[Callable[[Event], None], ...]] = {}
+
+    @property
+    def dropped(self) -> int:
+        """Events that somebody missed."""
+        return self._dropped_before + sum(one.dropped for one in self._subscriptions)
 
     def listen(self, listener: Callable[[Event], None], *kinds: type) -> None:
         """Call ``listener`` at once with each event, or those of ``kinds``; it must be quick and must not raise."""
@@ -74,4 +81,6 @@ class EventBus:
             subscription.offer(kept)
 
     def _remove(self, gone: Subscription) -> None:
+        if gone in self._subscriptions:
+            self._dropped_before += gone.dropped
         self._subscriptions = tuple(one for one in self._subscriptions if one is not gone)

@@ -47,9 +47,10 @@ def log_event(event: Event) -> None:
             log.info("turn %s: diary of %s written to %s", event.turn_id, _line(event.maid, MAX_NAME), event.file_path)
         case TurnFinished():
             log.info(
-                "turn %s of %s: %s after %d rounds and %d calls%s",
+                "turn %s of %s%s: %s after %d rounds and %d calls%s",
                 event.turn_id,
                 _line(event.model, MAX_NAME),
+                f" from {event.client_ip}" if event.client_ip else "",
                 event.outcome.value,
                 event.rounds,
                 event.calls,

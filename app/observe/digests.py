@@ -22,13 +22,13 @@ def digested(event: Event) -> Event:
     if not isinstance(event, CallFinished):
         return event
     call, result = event.call, event.result
-    arguments = _without_base64(call.arguments, MAX_DEPTH)
-    texts = _without_base64(call.texts, MAX_DEPTH)
+    arguments = without_base64(call.arguments, MAX_DEPTH)
+    texts = without_base64(call.texts, MAX_DEPTH)
     if arguments is not call.arguments or texts is not call.texts:
         call = replace(call, arguments=arguments, texts=texts)
-    structured = _without_base64(result.structured, MAX_DEPTH)
-    parts = None if result.parts is None else _without_base64(list(result.parts), MAX_DEPTH)
-    message = _without_base64(result.message, MAX_DEPTH)
+    structured = without_base64(result.structured, MAX_DEPTH)
+    parts = None if result.parts is None else without_base64(list(result.parts), MAX_DEPTH)
+    message = without_base64(result.message, MAX_DEPTH)
     changed_parts = parts is not None and any(
         new is not old for new, old in zip(parts, result.parts or (), strict=True)
     )
@@ -37,8 +37,8 @@ def digested(event: Event) -> Event:
     return event if call is event.call and result is event.result else replace(event, call=call, result=result)
 
 
-def _without_base64(value: Json, depth: int) -> Json:
-    """``value`` itself when nothing in it had to go."""
+def without_base64(value: Json, depth: int = MAX_DEPTH) -> Json:
+    """``value`` with a digest in place of every base64 text; the very same value when nothing in it had to go."""
     if isinstance(value, str):
         return _digest(value)
     if not isinstance(value, Mapping | list):
@@ -46,9 +46,9 @@ def _without_base64(value: Json, depth: int) -> Json:
     if depth == 0:
         return "…"
     if isinstance(value, list):
-        items = [_without_base64(item, depth - 1) for item in value]
+        items = [without_base64(item, depth - 1) for item in value]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
-    fields = {name: _without_base64(item, depth - 1) for name, item in value.items()}
+    fields = {name: without_base64(item, depth - 1) for name, item in value.items()}
     return fields if any(fields[name] is not value[name] for name in fields) else value
 
 

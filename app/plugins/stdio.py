@@ -56,6 +56,11 @@ class StdioPlugins:
         self._image_key = ""
         self._offer(plugins)
 
+    @property
+    def processes(self) -> Processes:
+        """The processes of these plugins."""
+        return self._processes
+
     async def replace(self, plugins: PluginSet) -> None:
         """Offer these plugins from now on; calls that run go on with what they began with."""
         self._offer(plugins)

@@ -105,7 +105,7 @@ def show_vcp_block(tool: str, content: str, *, ok: bool, head: bool = False) -> 
     return f"\n{SHOW_VCP_START}\n- 工具名称: {tool}\n- 执行状态: {status}\n- 返回内容: {content}\n{end}\n"
 
 
-# --- streams and errors (1.7, 4.7, 4.10, 4.13) -----------------------------------------------------------------------
+# --- streams and errors (1.6, 1.7, 4.7, 4.10, 4.13) -------------------------------------------------------------------
 
 # Prefixes of chunk ids; milliseconds since the epoch follow.
 ID_FINAL_STOP = "chatcmpl-VCP-final-stop-"
@@ -120,6 +120,10 @@ INTERRUPT_NO_ID = "requestId or messageId is required."
 KEEPALIVE_COMMENT = ": vcp-keepalive"
 FETCH_FAILED = "Fetch failed after all retries."
 INTERNAL_SERVER_ERROR = "Internal Server Error"
+IMAGE_PROXY_FAILED = "Internal Server Error during image model proxy"
+EMBEDDING_PROXY_FAILED = "Internal Server Error during embedding model proxy"
+NO_IMAGE_MODEL = "模型不匹配图像模型白名单"
+NO_EMBEDDING_MODEL = "模型不匹配向量化模型白名单"
 FATAL_ERROR = "A fatal internal error occurred."
 
 

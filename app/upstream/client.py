@@ -19,7 +19,7 @@ from app.upstream.proxies import EnvironmentProxies
 from app.upstream.reply import EVENT_STREAM, HOP_BY_HOP, Reply
 from app.upstream.retry import Fault, RetryPolicy, parse_retry_after
 from app.upstream.urls import CHAT_PATH, MODELS_PATH, host_of, redirected
-from app.upstream.wire import Wire
+from app.upstream.wire import StreamedBody, Wire
 
 USER_AGENT = f"vcp-server/{__version__}"
 JSON = "application/json"
@@ -95,19 +95,27 @@ class UpstreamClient:
             attempt += 1
 
     async def request(
-        self, method: str, path: str, *, body: bytes | None = None, headers: Mapping[str, str], model: str = ""
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | StreamedBody | None = None,
+        headers: Mapping[str, str],
+        model: str = "",
     ) -> Reply:
         """Pass a request through; ``path`` begins with ``/v1/``, ``model`` chooses the target.
 
         Every status is returned, redirects too. The key, ``User-Agent`` and ``Accept`` are added where missing; a
         client's own authorization, cookies and hop-by-hop headers are left out. Faults before the first byte are
-        repeated and raised as in ``chat``.
+        repeated and raised as in ``chat``; a streamed body that was begun is not sent again.
         """
         sent = {name: value for name, value in headers.items() if name.lower() not in _NOT_FROM_CLIENT}
         present = {name.lower() for name in sent}
         for name, value in (("User-Agent", USER_AGENT), ("Accept", JSON), *((("Content-Type", JSON),) if body else ())):
             if name.lower() not in present:
                 sent[name] = value
+        if isinstance(body, StreamedBody) and body.length is not None:
+            sent["Content-Length"] = str(body.length)
         reply, _ = await self._open(self._resolver.resolve(model), method, path, sent, body, 1)
         return reply
 
@@ -123,7 +131,7 @@ class UpstreamClient:
         method: str,
         path: str,
         headers: Mapping[str, str],
-        body: bytes | None,
+        body: bytes | StreamedBody | None,
         attempt: int,
     ) -> tuple[Reply, int]:
         """A reply with any status, and the number of the attempt that brought it."""
@@ -136,6 +144,8 @@ class UpstreamClient:
             outcome = await self._wire.open(method, url, headers=headers, body=body, proxy=proxy)
             if isinstance(outcome, Reply):
                 return outcome, attempt
+            if isinstance(body, StreamedBody) and body.begun:
+                raise _counted(outcome, attempt)
             if outcome.stale and spare:
                 spare = False  # once only: an upstream that always hangs up must not be asked for ever
                 continue

@@ -19,9 +19,9 @@ ERROR_BYTES = 64 * 1024
 
 
 class Embeddings:
-    """Asks for vectors; ``default_model`` gives the model of now, empty when none is configured."""
+    """Asks for vectors. Callables give what holds now: the client, and the model's name, empty when none is set."""
 
-    def __init__(self, upstream: UpstreamClient, default_model: Callable[[], str]) -> None:
+    def __init__(self, upstream: Callable[[], UpstreamClient], default_model: Callable[[], str]) -> None:
         self._upstream = upstream
         self._default_model = default_model
 
@@ -43,7 +43,7 @@ class Embeddings:
         if not listed:
             return []
         body = orjson.dumps({"model": name, "input": [_sendable(text) for text in listed]})
-        async with await self._upstream.request("POST", EMBEDDINGS_PATH, body=body, headers={}, model=name) as reply:
+        async with await self._upstream().request("POST", EMBEDDINGS_PATH, body=body, headers={}, model=name) as reply:
             if reply.status != 200:
                 raise UpstreamStatusError(
                     reply.status, await reply.read_all(ERROR_BYTES), content_type=reply.content_type

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
@@ -66,7 +67,13 @@ class Wire:
             await session.close()
 
     async def open(
-        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None, proxy: str | None
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | StreamedBody | None,
+        proxy: str | None,
     ) -> Reply | Fault:
         """Send one request, once. The reply to it has its first piece of body if its status is 200.
 
@@ -82,7 +89,7 @@ class Wire:
                 response = await self._session.request(
                     method,
                     url,
-                    data=_RequestBody(body) if body else None,
+                    data=_data(body),
                     headers=headers,
                     proxy=proxy,
                     allow_redirects=False,
@@ -182,6 +189,34 @@ class _Answer:
 
     def abort(self) -> None:
         _abort(self._response)
+
+
+@dataclass(slots=True)
+class StreamedBody:
+    """A request body that is sent while it comes, ``length`` bytes in all (None: nobody knows). It can be sent once.
+
+    What ``chunks`` raises ends the request and is found in ``fault``; the request itself tells of a lost connection.
+    """
+
+    chunks: AsyncIterator[bytes]
+    length: int | None = None
+    begun: bool = False
+    fault: Exception | None = None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        self.begun = True
+        try:
+            async for chunk in self.chunks:
+                yield chunk
+        except Exception as error:
+            self.fault = error
+            raise
+
+
+def _data(body: bytes | StreamedBody | None) -> payload.Payload | None:
+    if isinstance(body, StreamedBody):
+        return payload.AsyncIterablePayload(body)
+    return _RequestBody(body) if body else None
 
 
 class _RequestBody(payload.Payload):

@@ -18,13 +18,16 @@ from app.web.admin_access import AdminAccess
 from app.web.blocking import AddressBlocks
 from app.web.chat import ChatRoute
 from app.web.declared import AccessTable, RefusedRouteError, served_routes
+from app.web.embeddings import EmbeddingsRoute
 from app.web.errors import OPENAI_PATHS, guarded, install_error_handlers
 from app.web.gate import Gate
 from app.web.health import health_routes
 from app.web.human_tool import human_tool_routes
 from app.web.interrupt import interrupt_routes
+from app.web.metrics import MetricsRoute
 from app.web.models import models_routes
 from app.web.openapi import describe_routes
+from app.web.pass_through import PassThrough
 
 log = logging.getLogger(__name__)
 
@@ -54,10 +57,12 @@ def create_app(services: Services) -> ASGIApp:
         enabled=lambda: services.settings.ip_blacklist,
         clock=time.monotonic,
     )
+    admin = AdminAccess(lambda: (services.settings.admin_username, services.settings.admin_password), time.monotonic)
     install_error_handlers(app)
     chat = {path: ChatRoute(services, show_vcp=show_vcp) for path, show_vcp in CHAT_PATHS.items()}
     for path, route in chat.items():
         app.router.routes.append(Route(path, route, methods=["POST"]))
+    app.router.routes.append(Route("/v1/embeddings", EmbeddingsRoute(services), methods=["POST"]))
     groups = (
         models_routes(services),
         interrupt_routes(services),
@@ -67,7 +72,7 @@ def create_app(services: Services) -> ASGIApp:
     for group in groups:
         app.include_router(group)
     own = [route for holder in (app, *groups) for route in holder.routes if isinstance(route, Route)]
-    routes = _Routes(app, own, lambda: services.routes)
+    routes = _Routes(app, own, lambda: (MetricsRoute(services), PassThrough(services), *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
     routes.gate = Gate(
         _ChatFirst({path: guarded(route) for path, route in chat.items()}, app),
@@ -76,7 +81,12 @@ def create_app(services: Services) -> ASGIApp:
         trusted_proxies=lambda: services.settings.trusted_proxies,
         blocks=blocks,
         cors_origins=lambda: services.settings.cors_origins,
-        admin=AdminAccess(lambda: (services.settings.admin_username, services.settings.admin_password), time.monotonic),
+        admin=admin,
+        tell_themselves=CHAT_PATHS,  # one line for each turn is enough
+    )
+    services.metrics.watch("vcp_blocked_addresses", "Addresses that are refused now.", blocks.count)
+    services.metrics.watch(
+        "vcp_blocked_logins", "Addresses that may not log in as administrator now.", admin.attempts.blocked_addresses
     )
     services.events.listen(lambda _event: routes.renew(), Reloaded)
     return routes.gate

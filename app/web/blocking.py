@@ -6,13 +6,13 @@ import asyncio
 import hashlib
 import json
 import logging
-import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.config.durable import write_atomic
+from app.config.live_file import LiveFile
 from app.protocol.loopback import is_loopback
 from app.web.addresses import parse_address
 
@@ -24,9 +24,6 @@ KEY_FAILURES = 20
 KEY_WINDOW_SECONDS = 900.0
 KEY_BLOCK_SECONDS = 1800.0
 MAX_ADDRESSES = 10_000
-LOOK_SECONDS = 1.0
-"""The file is looked at again when the last look is at least this long ago."""
-
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """Largest ``ip_blacklist.json`` that is read; one full of addresses is far smaller."""
 
@@ -66,7 +63,7 @@ class AddressBlocks:
     """
 
     def __init__(self, path: Path, *, enabled: Callable[[], bool], clock: Callable[[], float]) -> None:
-        self._path = path
+        self._file = LiveFile(path, MAX_FILE_BYTES, clock)
         self._enabled = enabled
         self._clock = clock
         self._tools = _Counter(TOOL_WINDOW_SECONDS)
@@ -77,58 +74,37 @@ class AddressBlocks:
         self._readable = True
         self._listed: frozenset[str] = frozenset()
         self._unsaved: frozenset[str] = frozenset()  # listed, but not in the file
-        self._seen: tuple[int, ...] | None = ()
-        self._looked = -math.inf
         if enabled():
-            self._look(clock())
+            self._look()
 
-    def _look(self, now: float) -> None:
-        """Read the file anew when it is another one than at the last look."""
-        self._looked = now
-        try:
-            found = self._path.stat()
-            seen = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
-        except OSError:
-            seen = None  # reading says why, if there is something to say
-        if seen == self._seen:
+    def _look(self, *, at_once: bool = False) -> None:
+        """Take over the list of the file when it is another one than at the last look."""
+        content = self._file.changed(at_once=at_once)
+        if content is None:
             return
-        listed = self._read()
-        self._seen = seen
-        if listed is None:
-            self._readable = False
-            return
-        if not self._readable:
-            log.info("%s can be read again", self._path.name)
-        self._readable = True
-        self._listed = listed | self._unsaved
-
-    def _read(self) -> frozenset[str] | None:
-        try:
-            with self._path.open("rb") as file:
-                data = file.read(MAX_FILE_BYTES + 1)
-            if len(data) > MAX_FILE_BYTES:
-                raise ValueError(f"it is larger than {MAX_FILE_BYTES} bytes")
-            value = json.loads(data.decode("utf-8-sig"))
-            if not isinstance(value, list):
-                raise ValueError("it is not a list")
-        except FileNotFoundError:
-            return frozenset()
-        except (OSError, ValueError, RecursionError) as error:
-            log.error("%s cannot be read (%s); the list stays as it was, and so does the file", self._path, error)
-            return None
-        return frozenset(_spelling(entry) for entry in value if isinstance(entry, str))
+        error = content.error
+        if not error:
+            try:
+                listed = _entries(content.data)
+            except (ValueError, RecursionError) as fault:
+                error = str(fault)
+        if error:
+            log.error("%s cannot be read (%s); the list stays as it was, and so does the file", self._file.path, error)
+        elif not self._readable:
+            log.info("%s can be read again", self._file.path.name)
+        self._readable = not error
+        if self._readable:
+            self._listed = listed | self._unsaved
 
     def blocked(self, address: str) -> bool:
         """True when this address is refused."""
         if not self._enabled():
             return False
-        now = self._clock()
-        if now - self._looked >= LOOK_SECONDS:
-            self._look(now)
+        self._look()
         until = self._until.get(address)
         if (until is None and address not in self._listed) or is_loopback(address):
             return False
-        if until is None or address in self._listed or until > now:
+        if until is None or address in self._listed or until > self._clock():
             return True
         del self._until[address]
         return False
@@ -173,25 +149,33 @@ class AddressBlocks:
             return
         self._tools.forget(address)
         async with self._writing:
-            self._look(self._clock())  # nobody's edit is written over
+            self._look(at_once=True)  # nobody's edit is written over
             if len(self._listed) >= MAX_ADDRESSES:
                 log.error("%d addresses are blocked; %s is not blocked as well", MAX_ADDRESSES, address)
                 return
             self._listed |= {address}
             self._unsaved |= {address}
             log.warning(
-                "address %s is blocked after %d failed tool calls; see %s", address, TOOL_FAILURES, self._path.name
+                "address %s is blocked after %d failed tool calls; see %s", address, TOOL_FAILURES, self._file.path.name
             )
             if not self._readable:
                 return
             listed = self._listed
             content = json.dumps(sorted(listed), indent=2, ensure_ascii=False).encode("utf-8", "replace")
             try:
-                await asyncio.to_thread(write_atomic, self._path, content)
+                await asyncio.to_thread(write_atomic, self._file.path, content)
             except OSError as error:
-                log.error("%s cannot be written (%s); the block lasts until the server stops", self._path, error)
+                log.error("%s cannot be written (%s); the block lasts until the server stops", self._file.path, error)
             else:
                 self._unsaved -= listed
+
+
+def _entries(data: bytes | None) -> frozenset[str]:
+    """The addresses in the file; ValueError when it is no list."""
+    value = json.loads(data.decode("utf-8-sig")) if data is not None else []
+    if not isinstance(value, list):
+        raise ValueError("it is not a list")
+    return frozenset(_spelling(entry) for entry in value if isinstance(entry, str))
 
 
 def _spelling(address: str) -> str:

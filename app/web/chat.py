@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from app.chat.completion_rendering import CompletionRenderer
-from app.chat.payload import checked_body, loads_request
+from app.chat.payload import checked_messages, loads_request
 from app.chat.render import Renderer
 from app.chat.running import RunningTurn, StopReason
 from app.chat.stream_rendering import StreamRenderer
@@ -20,7 +20,8 @@ from app.services import Services
 from app.web.body import ClientGoneError, read_body
 from app.web.errors import JsonResponse, send_error
 from app.web.event_stream import EventStream
-from app.web.gate import CLIENT_IP
+from app.web.gate import CLIENT_IP, log_post
+from app.web.special_models import SpecialModels
 
 log = logging.getLogger(__name__)
 
@@ -28,13 +29,20 @@ REQUEST_ID_FIELDS = ("requestId", "messageId")
 """Names under which clients send the id for ``/v1/interrupt``; the first one that is given wins."""
 
 
-def parse_chat_body(data: bytes) -> dict[str, Any]:
-    """The chat body as a dict; ``BadRequestError`` naming what is wrong with it (D10)."""
+def parse_object(data: bytes) -> dict[str, Any]:
+    """A request body that is a JSON object; ``BadRequestError`` when it is none."""
     try:
         body = loads_request(data)
     except (ValueError, RecursionError) as error:
         raise BadRequestError(f"{both('请求体不是 JSON', 'the request body is not JSON')}: {error}") from None
-    return checked_body(body)
+    if not isinstance(body, dict):
+        raise BadRequestError(both("请求体必须是 JSON 对象", "the request body must be a JSON object"))
+    return body
+
+
+def parse_chat_body(data: bytes) -> dict[str, Any]:
+    """The chat body as a dict; ``BadRequestError`` naming what is wrong with it (D10)."""
+    return checked_messages(parse_object(data))
 
 
 def request_id(body: dict[str, Any]) -> str | None:
@@ -52,6 +60,7 @@ class ChatRoute:
     def __init__(self, services: Services, *, show_vcp: bool) -> None:
         self._services = services
         self._show_vcp = show_vcp
+        self._special = SpecialModels(services)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one chat request."""
@@ -59,9 +68,15 @@ class ChatRoute:
         try:
             services.running.admit()
             limit = services.config.settings.chat_body_limit_mb * 1024 * 1024
-            body = parse_chat_body(await read_body(scope, receive, limit))
+            body = parse_object(await read_body(scope, receive, limit))
+            if not self._show_vcp and self._special.is_image_chat(body):
+                log_post(scope["path"], scope[CLIENT_IP])
+                await self._special.image_chat(scope, receive, send, body)
+                return
+            checked_messages(body)
             services.running.admit()  # others may have come while the body did
         except VcpError as error:
+            log_post(scope["path"], scope[CLIENT_IP])
             await send_error(scope, receive, send, error)
             return
         except ClientGoneError:
@@ -74,6 +89,8 @@ class ChatRoute:
     def _request(self, scope: Scope, body: dict[str, Any], *, stream: bool) -> TurnRequest:
         headers = Headers(scope=scope)
         model = body.get("model")
+        if isinstance(model, str) and (internal := self._services.model_redirect.internal(model)) != model:
+            body, model = {**body, "model": internal}, internal
         return TurnRequest(
             id=self._services.new_id("turn"),
             body=body,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
@@ -35,12 +35,18 @@ _NO_ROUTE = both("没有此接口", "no route")
 _FORBIDDEN = "Forbidden: Your IP address has been blocked due to suspicious activity."
 
 
+def log_post(path: str, address: str) -> None:
+    """The line that tells where a POST came from (spec 1.1)."""
+    log.info("POST %s from %s", shown_path(path), address)
+
+
 class Gate:
     """ASGI middleware around the whole app (spec 1.1 - 1.3, 1.11; B1, B2, B5, B6, B12, B18).
 
     What a path needs is said by ``table``, which may be replaced at any time; a path without a rule needs the key,
     whether it has a route or not, and everything in the administrators' part needs their login. Nothing of a body is
-    read before the request was seen to be allowed.
+    read before the request was seen to be allowed. The log has a line with the address for every POST; routes at the
+    paths that ``tell_themselves`` write it.
     """
 
     def __init__(
@@ -53,6 +59,7 @@ class Gate:
         blocks: AddressBlocks,
         cors_origins: Callable[[], Sequence[str]],
         admin: AdminAccess,
+        tell_themselves: Iterable[str] = (),
     ) -> None:
         self._app = app
         self._key = key
@@ -61,6 +68,7 @@ class Gate:
         self._blocks = blocks
         self._origins = cors_origins
         self._admin = admin
+        self._tell_themselves = frozenset(tell_themselves)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or answer it here."""
@@ -82,13 +90,13 @@ class Gate:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
             return
-        if method == "POST":
-            log.info("POST %s from %s", shown_path(path), address)
         send = self._with_cors(headers, send, for_admins)
         if method == "OPTIONS" and not for_admins:
             await self._preflight(headers, send)
             return
         refusal = self._refusal(path, method, rule, headers, address, for_admins)
+        if method == "POST" and (refusal is not None or path not in self._tell_themselves):
+            log_post(path, address)
         await (self._app if refusal is None else refusal)(scope, receive, send)
 
     def _refusal(

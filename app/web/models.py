@@ -8,18 +8,10 @@ from starlette.responses import Response
 from app.errors import UpstreamError, VcpError
 from app.protocol import markers
 from app.services import Services
-from app.upstream.urls import redirected
-from app.web.headers import raw_header
+from app.web.model_names import with_public_names
+from app.web.upstream_answers import copied_headers, refuse_redirect
 
 MAX_LIST_BYTES = 32 * 1024 * 1024
-
-_NOT_COPIED = frozenset({"set-cookie", "date", "server"})
-
-
-class _RedirectedError(UpstreamError):
-    """The upstream sends us elsewhere. Its ``Location`` is not passed on: it may name a host that only we can reach."""
-
-    code = "upstream_redirect"
 
 
 def models_routes(services: Services) -> APIRouter:
@@ -34,9 +26,7 @@ def models_routes(services: Services) -> APIRouter:
                 user_agent=request.headers.get("user-agent"), accept=request.headers.get("accept")
             )
             try:
-                place = reply.headers.get("Location")
-                if place is not None and 300 <= reply.status < 400:
-                    raise _RedirectedError(redirected(place))
+                refuse_redirect(reply)
                 body = await reply.read_all(MAX_LIST_BYTES)
             finally:
                 await reply.close()
@@ -44,10 +34,10 @@ def models_routes(services: Services) -> APIRouter:
             fault = VcpError(f"{markers.INTERNAL_SERVER_ERROR}: {error.message}")
             fault.code = error.code
             raise fault from error
+        if 200 <= reply.status < 300:
+            body = with_public_names(body, services.model_redirect.public_names())
         response = Response(body, reply.status)
-        for name, value in reply.end_to_end_headers():
-            if name.lower() not in _NOT_COPIED:
-                response.raw_headers.append(raw_header(name, value))
+        response.raw_headers.extend(copied_headers(reply))
         return response
 
     return router

@@ -34,6 +34,23 @@ _ERROR: dict[str, Any] = {
 }
 
 
+_PLAIN_ROUTES: dict[str, dict[str, Any]] = {
+    "/v1/embeddings": {
+        "summary": "Vectors of texts, from the upstream",
+        "operationId": "embeddings",
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": {"type": "object", "additionalProperties": True}}},
+        },
+        "responses": {
+            "200": {"description": "The upstream's answer", "content": {"application/json": {"schema": {}}}},
+            **{
+                str(status): {"description": "Error", "content": {"application/json": {"schema": _ERROR}}}
+                for status in (400, 401, 403, 404, 408, 413, 415, 500)
+            },
+        },
+    }
+}
 _KEY = "key"
 _ADMIN = "admin"
 _SECURITY: dict[Access, list[dict[str, list[str]]]] = {Access.KEY: [{_KEY: []}], Access.ADMIN: [{_ADMIN: []}]}
@@ -62,6 +79,8 @@ def describe_routes(app: FastAPI, chat_paths: Iterable[str], table: Callable[[],
             schema = generate()
             for path in listed:
                 schema["paths"][path] = {"post": _operation(path)}
+            for path, operation in _PLAIN_ROUTES.items():
+                schema["paths"][path] = {"post": dict(operation)}
             schema.setdefault("components", {})["securitySchemes"] = {
                 _KEY: {"type": "http", "scheme": "bearer"},
                 _ADMIN: {"type": "http", "scheme": "basic"},

@@ -89,3 +89,15 @@ def test_a_listener_may_choose_the_kinds_it_hears() -> None:
         bus.publish(one)
     assert some_heard == [RoundStarted("t", 2), RoundStarted("t", 3)]
     assert len(all_heard) == 4
+
+
+def test_missed_events_are_counted_also_those_of_subscribers_that_are_gone() -> None:
+    bus = EventBus()
+    one, other = bus.subscribe(1), bus.subscribe(1)
+    for number in range(3):
+        bus.publish(RoundStarted("t", number))
+    assert bus.dropped == 4
+    one.close()
+    one.close()
+    bus.publish(RoundStarted("t", 4))
+    assert (bus.dropped, other.dropped) == (5, 3)

@@ -23,7 +23,7 @@ async def embed(base_url: str, texts: Any, default: str = "vec", model: str | No
     client = UpstreamClient(SingleUpstream(base_url, "key"), RetryPolicy(1, 1), UpstreamLimits(2, 2, 2), environment={})
     await client.start()
     try:
-        return await Embeddings(client, lambda: default)(texts, model=model)
+        return await Embeddings(lambda: client, lambda: default)(texts, model=model)
     finally:
         await client.stop()
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from app.config.live_file import LOOK_SECONDS
 from app.web import blocking
 from app.web.blocking import (
     KEY_BLOCK_SECONDS,
     KEY_FAILURES,
     KEY_WINDOW_SECONDS,
-    LOOK_SECONDS,
     MAX_FILE_BYTES,
     TOOL_FAILURES,
     TOOL_WINDOW_SECONDS,

@@ -52,6 +52,7 @@ def test_it_holds_every_route_and_says_which_are_open(tmp_path: Path) -> None:
         "/v1/chat/completions": True,
         "/v1/chatvcp/completions": True,
         "/v1/models": True,
+        "/v1/embeddings": True,
         "/v1/interrupt": True,
         "/v1/human/tool": True,
         "/healthz": False,
