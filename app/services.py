@@ -44,7 +44,6 @@ from app.plugins.discovery import PluginSet, discover
 from app.plugins.hosts import PluginHost
 from app.plugins.in_process import InProcessLimits, InProcessPlugins
 from app.plugins.in_process_context import ServerParts
-from app.plugins.in_process_work import WorkLimits
 from app.plugins.places import Limits
 from app.plugins.processes import Processes
 from app.plugins.stdio import StdioPlugins
@@ -281,17 +280,9 @@ class Services:
             clock=time.time,
             http=self.side_requests,
         )
-        return InProcessPlugins(self.found_plugins, parts, self._in_process_limits, on_demand=not self.owns_home)
-
-    def _in_process_limits(self) -> InProcessLimits:
-        settings = self.settings
-        work = WorkLimits(
-            threads=settings.plugin_threads,
-            queued=settings.plugin_queue_limit,
-            queue_seconds=settings.plugin_queue_seconds,
-            stop_seconds=settings.plugin_stop_seconds,
+        return InProcessPlugins(
+            self.found_plugins, parts, lambda: InProcessLimits.of(self.settings), on_demand=not self.owns_home
         )
-        return InProcessLimits(work, settings.plugin_output_limit_mb * 1024 * 1024)
 
     def _inner_chat(self) -> InnerChat:
         return InnerChat(

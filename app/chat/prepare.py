@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +43,9 @@ class Preparation:
 
     def also(self, preprocessors: Sequence[Preprocessor]) -> Preparation:
         """The same with further preprocessors behind those that there are, for one turn."""
-        return Preparation(self._engine, (*self._preprocessors, *preprocessors), self._events)
+        longer = copy.copy(self)
+        longer._preprocessors = (*self._preprocessors, *preprocessors)
+        return longer
 
     async def prepare(self, body: Body, model: str, turn_id: str) -> Prepared:
         """Expand the prompt; the client's body stays untouched, unknown fields are kept."""

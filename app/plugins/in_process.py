@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from app.config.settings import Settings
 from app.errors import VcpError, both
 from app.extend import (
     Body,
@@ -54,6 +55,17 @@ class InProcessLimits:
 
     work: WorkLimits = field(default_factory=WorkLimits)
     result_chars: int = 64 * 1024 * 1024
+
+    @classmethod
+    def of(cls, settings: Settings) -> InProcessLimits:
+        """Those that the settings name."""
+        work = WorkLimits(
+            threads=settings.plugin_threads,
+            queued=settings.plugin_queue_limit,
+            queue_seconds=settings.plugin_queue_seconds,
+            stop_seconds=settings.plugin_stop_seconds,
+        )
+        return cls(work, settings.plugin_output_limit_mb * 1024 * 1024)
 
 
 @dataclass(frozen=True, slots=True)

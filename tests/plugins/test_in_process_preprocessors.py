@@ -298,3 +298,10 @@ def test_the_servers_own_steps_stay_in_front(alone: Path) -> None:
             assert json.loads(up.exchanges[0].request.body)["messages"][-1]["content"] == "ownA"
 
     asyncio.run(main())
+
+
+def test_with_debug_mode_a_turn_with_steps_is_dumped_like_any_other(alone: Path) -> None:
+    write_step(alone, "X", marking("!"))
+    asyncio.run(sent(alone, "hi", config=("DebugMode=true",)))
+    names = {path.name.partition("-")[0] for path in (alone / "DebugLog").iterdir()}
+    assert {"LogInput", "LogAfterVariableProcessing", "LogAfterPreprocessors"} <= names
