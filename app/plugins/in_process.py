@@ -138,7 +138,7 @@ class InProcessPlugins:
             for name, slot in self._slots.items()
             if slot.loaded is not None and slot.loaded.offers("process")
         }
-        return tuple(_Step(ready[name]) for name in self._order.sorted(ready))
+        return tuple(_Step(ready[name]) for name in self._order.sorted(ready)) if ready else ()
 
     def placeholders(self) -> tuple[PlaceholderSource, ...]:
         """Those of all plugins that are loaded now, by the plugin's name."""

@@ -6,7 +6,8 @@ import asyncio
 import copy
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,7 +99,7 @@ class LoadedPlugin:
         if self.offers("start"):
             await self._run("start")
         if self.offers("routes"):
-            self.routes = checked_routes(self.name, await self._run("routes"), self._tools.watch)
+            self.routes = checked_routes(self.name, await self._run("routes"), self._tools.watch, self._busy)
         if self.offers("placeholders"):
             self.placeholders = self._checked_sources(await self._run("placeholders"))
 
@@ -149,6 +150,7 @@ class LoadedPlugin:
         except Exception as error:  # noqa: BLE001 - the plugin boundary: the others stop as well
             log_fault(self.name, "stop", error)
         finally:
+            await self._tools.workers.end_tasks(printable(self.name), self._package.name)
             await asyncio.to_thread(self._package.unload)
 
     async def retire(self) -> None:
@@ -170,12 +172,18 @@ class LoadedPlugin:
         )
 
     async def _run_method(self, method: Callable[..., Any], *arguments: Any, seconds: float, what: str) -> Any:
-        self._running += 1
-        self._idle.clear()
-        try:
+        with self._busy():
             return await self._tools.workers.run(
                 printable(self.name), method, *arguments, seconds=seconds, what=f"{what}()"
             )
+
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        """While it lasts the plugin is not stopped for a newer version."""
+        self._running += 1
+        self._idle.clear()
+        try:
+            yield
         finally:
             self._running -= 1
             if not self._running:

@@ -7,7 +7,8 @@ request to the next, as services of one path have always done (spec 1.11).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from starlette.routing import Route
@@ -22,14 +23,19 @@ ROUTES_LIMIT = 500
 """Most routes of one plugin."""
 
 
+Busy = Callable[[], AbstractContextManager[None]]
+
+
 class PluginRouteError(VcpError):
     """A route that a plugin brings cannot be served; the message names it and the reason."""
 
     code = "plugin_route"
 
 
-def checked_routes(plugin: str, declared: object, watch: LoopWatch) -> tuple[DeclaredRoute, ...]:
+def checked_routes(plugin: str, declared: object, watch: LoopWatch, busy: Busy) -> tuple[DeclaredRoute, ...]:
     """What ``routes()`` returned, in the plugin's name; raises PluginRouteError when one of them cannot be served.
+
+    ``busy`` gives what surrounds each request, so that the plugin is known to be at work.
 
     Each is a ``DeclaredRoute`` over an HTTP route with an access, below any path but ``/v1``, which is the server's.
     """
@@ -40,10 +46,10 @@ def checked_routes(plugin: str, declared: object, watch: LoopWatch) -> tuple[Dec
                 f"routes() must return a list of at most {ROUTES_LIMIT} DeclaredRoute",
             )
         )
-    return tuple(_checked(plugin, one, watch) for one in declared)
+    return tuple(_checked(plugin, one, watch, busy) for one in declared)
 
 
-def _checked(plugin: str, declared: object, watch: LoopWatch) -> DeclaredRoute:
+def _checked(plugin: str, declared: object, watch: LoopWatch, busy: Busy) -> DeclaredRoute:
     path = str(getattr(getattr(declared, "route", declared), "path", declared))[:200]
     if not isinstance(declared, DeclaredRoute) or not isinstance(declared.access, Access):
         raise _refused(path, "没有声明访问权限（DeclaredRoute）", "it declares no access (DeclaredRoute)")
@@ -56,7 +62,7 @@ def _checked(plugin: str, declared: object, watch: LoopWatch) -> DeclaredRoute:
     if (declared.access is Access.PATH_KEY) is not (declared.path_key is not None):
         raise _refused(path, "path_key 与访问权限不符", "path_key belongs to Access.PATH_KEY, and only to it")
     watched = copy.copy(route)
-    watched.app = _Watched(plugin, route.app, watch)
+    watched.app = _Watched(plugin, route.app, watch, busy)
     return replace(declared, route=watched, brought_by=plugin)
 
 
@@ -89,16 +95,18 @@ def _merged(group: Sequence[DeclaredRoute]) -> DeclaredRoute:
 class _Watched:
     """A plugin's route: what it does in the event loop is measured in the plugin's name."""
 
-    def __init__(self, plugin: str, app: ASGIApp, watch: LoopWatch) -> None:
+    def __init__(self, plugin: str, app: ASGIApp, watch: LoopWatch, busy: Busy) -> None:
         self._plugin = plugin
         self._app = app
         self._watch = watch
+        self._busy = busy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def work() -> None:
             await self._app(scope, receive, send)
 
-        await self._watch.stepped(self._plugin, work())
+        with self._busy():
+            await self._watch.stepped(self._plugin, work())
 
 
 class _Chain:

@@ -1,8 +1,8 @@
 """Runs the methods of in-process plugins within limits: plain ones in threads, async ones in the event loop.
 
-Whatever a plugin does, the caller gets an answer in time. A thread cannot be ended and a task can refuse to be, so
-what hangs is left behind: named in the log, counted, and after ``HANGING_LIMIT`` of them the plugin is not run any more
-until some have ended.
+Whatever a plugin does, the caller gets an answer in time. A task that goes on after it was cancelled is cut off. A
+thread cannot be ended, so one that hangs is left behind: named in the log, counted, and after ``HANGING_LIMIT`` of them
+the plugin is not run any more until some have ended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -123,7 +123,13 @@ class Workers:
             raise RuntimeError(gave_up(asyncio.CancelledError()))
         return task.result()
 
+    async def end_tasks(self, plugin: str, package: str) -> None:
+        """End the tasks that the code of a private package has started and not ended itself."""
+        tasks = [task for task in asyncio.all_tasks() if _runs_code_of(task, package)]
+        await asyncio.gather(*(self._end(plugin, task, f"its task {task.get_name()}"[:100]) for task in tasks))
+
     async def _end(self, plugin: str, task: asyncio.Task[Any], what: str) -> None:
+        """Cancel the task; one that goes on all the same is closed: it would keep the whole program from ending."""
         task.cancel()
         try:
             await asyncio.wait({task}, timeout=self._limits().stop_seconds)
@@ -131,8 +137,9 @@ class Workers:
             if task.done():
                 _seen(task)
             else:
-                log.warning("plugin %s: %s does not end although it was cancelled; it is left behind", plugin, what)
+                log.warning("plugin %s: %s does not end although it was cancelled; it is cut off", plugin, what)
                 self._leave(plugin, task)
+                _close(plugin, task)
 
     async def _in_thread(
         self, plugin: str, method: Callable[..., Any], arguments: tuple[Any, ...], seconds: float, what: str
@@ -205,6 +212,22 @@ class _ThreadWork:
 
 def _places(limits: WorkLimits, at_once: int) -> Places:
     return Places(Limits(running=at_once, queued=limits.queued, queue_seconds=limits.queue_seconds, starting=at_once))
+
+
+def _runs_code_of(task: asyncio.Task[Any], package: str) -> bool:
+    frame = getattr(task.get_coro(), "cr_frame", None)
+    return frame is not None and str(frame.f_globals.get("__name__", "")).startswith(f"{package}.")
+
+
+def _close(plugin: str, task: asyncio.Task[Any]) -> None:
+    """End a suspended task from outside: its coroutine is closed where it stands, and what is left of it wakes up."""
+    work = task.get_coro()
+    try:
+        if isinstance(work, Coroutine):
+            work.close()
+    except Exception as error:  # noqa: BLE001 - the plugin boundary: its clean-up may raise, or refuse to end even now
+        log.warning("plugin %s: cutting off its work raised %s", plugin, type(error).__name__)
+    task.cancel()
 
 
 def _is_async(method: Callable[..., Any]) -> bool:

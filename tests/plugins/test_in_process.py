@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from app.extend import CallContext, Door, ErrorKind, Reloaded, ToolCall
 from app.plugins.in_process_modules import PACKAGE_PREFIX
 from app.services import Services
 from tests.plugins.modules import alone, call, reload_plugins, serving, until, write_module
+from tests.program import started
 from tests.web.asgi import services_in
 
 __all__ = ["alone"]
@@ -381,9 +385,9 @@ def test_a_plugin_that_does_not_stop_well_holds_nothing_up(
     source = f"""
     import asyncio
     async def stubborn():
-        for _ in range(40):
+        while True:
             try:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(60)
             except asyncio.CancelledError:
                 pass
     class Plugin:
@@ -398,9 +402,7 @@ def test_a_plugin_that_does_not_stop_well_holds_nothing_up(
     async def main() -> None:
         async with serving(alone, "PluginStopSeconds=0.05"):
             pass
-        await asyncio.sleep(0)
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            await asyncio.wait({task})
+        await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
 
     asyncio.run(main())
     assert notes(alone)[-1] == "stop 1"
@@ -453,3 +455,102 @@ def test_a_reload_does_not_wait_for_ever_for_a_plugin_that_hangs(alone: Path, ca
 
     asyncio.run(main())
     assert "still being loaded come in later: Noting" in caplog.text
+
+
+def test_tasks_that_a_plugin_leaves_end_with_it(alone: Path) -> None:
+    source = """
+    import asyncio
+    class Plugin:
+        async def start(self):
+            self.tasks = [asyncio.create_task(self.work()) for _ in range(3)]
+        async def work(self):
+            await asyncio.sleep(3600)
+        async def call(self, call, context):
+            return 1
+    def create(context):
+        return Plugin()
+    """
+    write_module(alone, "X", source)
+
+    async def main() -> None:
+        async with serving(alone) as services:
+            before = len(asyncio.all_tasks())
+            write_module(alone, "X", ECHO, version="2")
+            await reload_plugins(services)
+            await until(lambda: len(asyncio.all_tasks()) == before - 3)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (b"\xff\xfe\x00", "SyntaxError"),
+        (b"x = '\x00'", "null bytes"),
+        (b"#" * (5 * 1024 * 1024), "larger than 4194304 bytes"),
+        (b"def create(context):\n    def f(): f()\n    f()", "RecursionError"),
+    ],
+    ids=["no text", "NUL", "huge", "endless"],
+)
+def test_hostile_source_is_told_and_costs_nothing_else(alone: Path, source: bytes, said: str) -> None:
+    folder = write_module(alone, "Bad", "")
+    (folder / "plugin.py").write_bytes(source)
+    write_module(alone, "Fine", ECHO)
+
+    async def main() -> None:
+        async with serving(alone) as services:
+            assert said in services.in_process.problems()[0]
+            assert (await call(services, "Fine")).ok
+
+    asyncio.run(main())
+
+
+def test_a_full_disk_costs_the_plugins_that_have_no_folder_yet(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_module(alone, "X", ECHO)
+    real = os.mkdir
+
+    def full(path: str | Path, mode: int = 0o777) -> None:
+        if ".vcp" in str(path):
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        real(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", full)
+
+    async def main() -> None:
+        async with serving(alone) as services:
+            assert "No space left on device" in services.in_process.problems()[0]
+            assert services.ready
+
+    asyncio.run(main())
+
+
+def test_p43_p83_a_server_ends_in_time_although_a_thread_of_a_plugin_hangs(tmp_path: Path) -> None:
+    source = """
+    import asyncio, threading
+    class Plugin:
+        def process(self, body, context):
+            threading.Event().wait()
+        async def start(self):
+            self.task = asyncio.create_task(self.stubborn())
+        async def stop(self):
+            await self.stubborn()
+        async def stubborn(self):
+            while True:
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    pass
+    def create(context):
+        return Plugin()
+    """
+    write_module(tmp_path, "Hang", source, timeout=50, pluginType="messagePreprocessor")
+    quick = {"ShutdownSeconds": "0.2", "PluginStopSeconds": "0.1"}
+    with started("serve", "--port", "0", cwd=tmp_path, environ=quick) as program:
+        headers = {"Authorization": f"Bearer {program.key}"}
+        body = {"model": "vcp-demo", "messages": [{"role": "user", "content": "What is 12*7?"}]}
+        with httpx.Client(base_url=program.base_url, headers=headers, timeout=30, trust_env=False) as client:
+            assert "84" in client.post("/chat/completions", json=body).text
+        assert program.stop() == 0
+        assert "goes on in its thread" in program.logged
+        assert "stop() does not end although it was cancelled" in program.logged
+        assert "its task Task" in program.logged

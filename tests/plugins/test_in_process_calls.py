@@ -116,6 +116,12 @@ def test_what_goes_wrong_inside_is_a_plugin_execution_error_with_its_words(
 @pytest.mark.parametrize(
     ("method", "body"),
     [
+        (
+            "async def",
+            "while True:\n    try:\n        await asyncio.sleep(60)\n    except BaseException:\n        break",
+        ),
+        ("async def", "while True:\n    try:\n        await asyncio.sleep(60)\n    except Exception:\n        pass"),
+        ("async def", "try:\n    await asyncio.sleep(60)\nfinally:\n    raise ValueError"),
         ("async def", "await asyncio.sleep(60)"),
         ("def", "import threading\nthreading.Event().wait(0.3)"),
         ("def", "return asyncio.sleep(60)"),

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from app.extend import Reloaded
-from tests.plugins.modules import alone, reload_plugins, serving, write_module
+from tests.plugins.modules import alone, reload_plugins, serving, until, write_module
 from tests.server import Running, running
 
 __all__ = ["alone"]
@@ -132,6 +132,42 @@ def test_routes_follow_a_reload(alone: Path) -> None:
             one.services.events.publish(Reloaded(("plugins",)))
             assert (await one.client.get("/api/old")).status_code == 404
             assert (await asked(one, "/api/new")).status_code == 200
+
+    asyncio.run(main())
+
+
+def test_a_request_that_runs_at_a_reload_ends_with_the_version_it_began_with(alone: Path) -> None:
+    source = """
+    import asyncio
+    from pathlib import Path
+    from starlette.responses import PlainTextResponse
+    from starlette.routing import Route
+    from app.extend import Access, DeclaredRoute
+    class P:
+        stopped = False
+        async def slow(self, request):
+            Path(request.query_params["begun"]).touch()
+            while not Path(request.query_params["go"]).exists():
+                await asyncio.sleep(0.005)
+            return PlainTextResponse(f"stopped {self.stopped}")
+        def routes(self):
+            return [DeclaredRoute(Route("/api/slow", self.slow), Access.KEY)]
+        def stop(self):
+            self.stopped = True
+    def create(context):
+        return P()
+    """
+    write_module(alone, "X", source)
+    begun, go = alone / "begun", alone / "go"
+
+    async def main() -> None:
+        async with server(alone) as one:
+            asking = asyncio.create_task(one.client.get("/api/slow", params={"begun": str(begun), "go": str(go)}))
+            await until(begun.exists)
+            write_module(alone, "X", source, version="2")
+            await reload_plugins(one.services)
+            go.touch()
+            assert (await asking).text == "stopped False"
 
     asyncio.run(main())
 
