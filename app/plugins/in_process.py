@@ -37,12 +37,12 @@ from app.plugins.in_process_plugin import LoadedPlugin, Tools, Version, load, lo
 from app.plugins.in_process_routes import merged_routes
 from app.plugins.in_process_work import PluginHangingError, PluginTimeoutError, Workers, WorkLimits
 from app.plugins.loop_watch import LoopWatch
+from app.plugins.manifest import IN_PROCESS_TYPES
 from app.plugins.output import failure
 from app.plugins.places import QueueError
 from app.plugins.preprocessor_order import PreprocessorOrder
 from app.plugins.stdio import tool_spec
 
-TYPES = frozenset({"messagePreprocessor", "service", "hybridservice"})
 START_SECONDS = 10.0
 """How long the start of the server waits for its plugins; later ones come in when they are ready."""
 
@@ -376,4 +376,4 @@ class _Step:
 def runs_in_process(plugin: Plugin) -> bool:
     """Whether this plugin is a Python module for the server itself."""
     manifest = plugin.manifest
-    return manifest.protocol == "direct" and plugin.runs_here and manifest.plugin_type in TYPES
+    return manifest.protocol == "direct" and plugin.runs_here and manifest.plugin_type in IN_PROCESS_TYPES
