@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from app.errors import ConfigError, both
 from app.extend import Access, DeclaredRoute, PathKey, RouteSource
-from app.web.paths import PathTable, Template, segments_of
+from app.web.paths import PathTable, Template, has_plain_parameters, segments_of
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +135,12 @@ def _checked(declared: DeclaredRoute, taken: set[str], rules: Sequence[Rule]) ->
         )
     if not isinstance(route, Route):
         raise RefusedRouteError(path, "目前只支持 HTTP 路由", "only HTTP routes are served so far")
+    if not has_plain_parameters(path):
+        raise RefusedRouteError(
+            path,
+            "参数只能是 str、int、float、uuid，或位于末尾的 path",
+            "its parameters may be str, int, float, uuid, and path where it is all of the last part",
+        )
     if path.lower() in taken:
         raise RefusedRouteError(path, "路径已被服务器使用", "its path is one of the server's own")
     if access is Access.OPEN and "{" in path:

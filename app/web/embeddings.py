@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.types import Receive, Scope, Send
 
 from app.services import Services
-from app.web.body import read_body
+from app.web.body import ClientGoneError, read_body
 from app.web.special_models import SpecialModels
 
 
@@ -18,5 +18,8 @@ class EmbeddingsRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        data = await read_body(scope, receive, self._services.settings.tool_body_limit_mb * 1024 * 1024)
+        try:
+            data = await read_body(scope, receive, self._services.settings.tool_body_limit_mb * 1024 * 1024)
+        except ClientGoneError:
+            return
         await self._models.embeddings(scope, receive, send, data)

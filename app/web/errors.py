@@ -39,11 +39,19 @@ class JsonResponse(Response):
 
 def error_response(path: str, error: VcpError) -> JsonResponse:
     """The answer for an error on this (canonical) path."""
-    headers = {"Connection": "close"} if isinstance(error, BodyTimeoutError) else None  # its rest may still come
     if path in OPENAI_PATHS:
-        kind = "invalid_request_error" if error.status < 500 else "server_error"
-        return JsonResponse(error_object(error.message, kind, error.code), error.status, headers)
-    return JsonResponse({"error": error.message}, error.status, headers)
+        return openai_error(error)
+    return JsonResponse({"error": error.message}, error.status, _headers(error))
+
+
+def _headers(error: VcpError) -> dict[str, str] | None:
+    return {"Connection": "close"} if isinstance(error, BodyTimeoutError) else None  # its rest may still come
+
+
+def openai_error(error: VcpError) -> JsonResponse:
+    """An error as an OpenAI error object; official clients show the message of no other shape."""
+    kind = "invalid_request_error" if error.status < 500 else "server_error"
+    return JsonResponse(error_object(error.message, kind, error.code), error.status, _headers(error))
 
 
 async def send_error(scope: Scope, receive: Receive, send: Send, error: VcpError) -> None:

@@ -13,11 +13,12 @@ from starlette.types import Receive, Scope, Send
 from app.chat.payload import dumps, loads_request
 from app.config.model_redirect import ModelRedirect
 from app.config.settings import Settings
-from app.errors import NotFoundError, UpstreamError, both
+from app.errors import NotFoundError, UpstreamError, VcpError, both
 from app.extend import Access, DeclaredRoute
 from app.services import Services
 from app.upstream.wire import StreamedBody
 from app.web.body import BodyStream
+from app.web.errors import openai_error
 from app.web.upstream_answers import ended_by_hang_up, relay
 
 SETTING = "PassThroughRoutes"
@@ -61,8 +62,11 @@ class PassThroughRoute:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         services = self._services
-        body = BodyStream(scope, receive, services.settings.pass_through_body_limit_mb * 1024 * 1024)
-        await ended_by_hang_up(self._exchange(scope, send, body), receive, body.ended)
+        try:
+            body = BodyStream(scope, receive, services.settings.pass_through_body_limit_mb * 1024 * 1024)
+            await ended_by_hang_up(self._exchange(scope, send, body), receive, body.ended)
+        except VcpError as error:
+            await openai_error(error)(scope, receive, send)
 
     async def _exchange(self, scope: Scope, send: Send, body: BodyStream) -> None:
         services = self._services

@@ -13,6 +13,8 @@ _MAX_SEGMENTS = 32
 _REST = "path"
 """The kind of parameter that takes all that is left of a path."""
 
+_WITHIN_A_PART = frozenset({"str", "int", "float", "uuid"})
+
 _SECRETS = re.compile(r"(?i)(?<![^/])((?:pw|key|vcp_key|token)=)[^/]+")
 _CALLBACK_TOKEN = re.compile(r"(?i)^(/+plugin-callback/+)[^/]+(/+[^/]+/+[^/]+/*)$")
 
@@ -27,6 +29,18 @@ def shown_path(path: str) -> str:
     return _CALLBACK_TOKEN.sub(r"\1***\2", _SECRETS.sub(r"\1***", path))
 
 
+def has_plain_parameters(path: str) -> bool:
+    """True when each parameter stays within its part of the path, but for one that takes all that is left."""
+    *others, last = segments_of(path) or [""]
+    end = PARAM_REGEX.fullmatch(last)
+    parts = others if end is not None and _kind(end) == _REST else [*others, last]
+    return all(_kind(found) in _WITHIN_A_PART for part in parts for found in PARAM_REGEX.finditer(part))
+
+
+def _kind(parameter: re.Match[str]) -> str:
+    return (parameter[2] or "").lstrip(":") or "str"
+
+
 class _Segment:
     """A part of a template that holds parameters: ``{name}`` or ``pw={key}``."""
 
@@ -35,9 +49,8 @@ class _Segment:
         self._literals: list[str] = []
         pattern, end = "", 0
         for found in PARAM_REGEX.finditer(text):
-            kind = (found[2] or "").lstrip(":") or "str"
             self._literals.append(text[end : found.start()])
-            pattern += re.escape(self._literals[-1]) + f"({CONVERTOR_TYPES[kind].regex})"
+            pattern += re.escape(self._literals[-1]) + f"({CONVERTOR_TYPES[_kind(found)].regex})"
             end = found.end()
         self._literals.append(text[end:])
         self._pattern = re.compile(pattern + re.escape(self._literals[-1]), re.IGNORECASE)
@@ -62,7 +75,7 @@ class Template:
         texts = segments_of(path)
         self._takes_rest = False
         self._end = "/" if texts and path.endswith("/") else ""
-        if texts and (last := PARAM_REGEX.fullmatch(texts[-1])) is not None and (last[2] or "") == f":{_REST}":
+        if texts and (last := PARAM_REGEX.fullmatch(texts[-1])) is not None and _kind(last) == _REST:
             self._takes_rest = True
             texts.pop()
         self.parts: tuple[str | _Segment, ...] = tuple(_Segment(text) if "{" in text else text for text in texts)

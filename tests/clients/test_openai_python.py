@@ -13,7 +13,7 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 from openai.types.chat import ChatCompletionChunk, ChatCompletionUserMessageParam
 
-from app.demo.script import Close, EventStyle, Scripted, broken, json_reply, say
+from app.demo.script import Close, EventStyle, Scripted, broken, json_reply, raw_reply, say
 from app.demo.scripted import ScriptedUpstream
 from tests.program import Program, started
 from tests.server import HEADERS, run, running
@@ -167,8 +167,50 @@ def test_bad_messages_are_a_bad_request_that_names_them(client: OpenAI, messages
 
 
 def test_what_is_not_offered_yet_is_not_found(client: OpenAI) -> None:
-    with pytest.raises(openai.NotFoundError, match="/v1/embeddings"):
-        client.embeddings.create(model="vcp-demo-embedding", input="hello")
+    with pytest.raises(openai.NotFoundError, match="404"):
+        client.files.list()
+
+
+def test_texts_become_vectors(client: OpenAI) -> None:
+    texts = ["hello", "你好"]
+    plain = client.embeddings.create(model="vcp-demo-embedding", input=texts, encoding_format="float")
+    packed = client.embeddings.create(model="vcp-demo-embedding", input=texts)
+    assert [item.index for item in plain.data] == [0, 1]
+    for one, other in zip(plain.data, packed.data, strict=True):
+        assert one.embedding == pytest.approx(other.embedding, abs=1e-6)
+
+
+def test_pictures_speech_recordings_and_moderation_pass_through(tmp_path: Path) -> None:
+    async def test() -> None:
+        script: list[Scripted] = [
+            json_reply({"created": 1, "data": [{"b64_json": "QUJD"}]}),
+            raw_reply(b"ID3" + bytes(range(256)) * 1000, 200, "audio/mpeg"),
+            json_reply({"text": "你好"}),
+            json_reply({"id": "m", "model": "m", "results": []}),
+            json_reply({"id": "org/model", "object": "model", "created": 1, "owned_by": "org"}),
+        ]
+        async with (
+            ScriptedUpstream(script) as upstream,
+            running(tmp_path, upstream.base_url) as server,
+            httpx.AsyncClient(trust_env=False, event_hooks={"request": [with_key]}) as http,
+        ):
+            api = asynchronous(f"{server.url}/v1", "ascii", http)
+            images = await api.images.generate(model="draw", prompt="a cat")
+            assert images.data is not None and images.data[0].b64_json == "QUJD"
+            async with api.audio.speech.with_streaming_response.create(model="say", voice="alloy", input="x") as speech:
+                assert len(await speech.read()) == 3 + 256_000
+            recording = ("a.wav", b"RIFF" + b"x" * 1_000_000)
+            assert (await api.audio.transcriptions.create(model="hear", file=recording)).text == "你好"
+            assert (await api.moderations.create(input="x")).results == []
+            assert (await api.models.retrieve("org/model")).id == "org/model"
+            picture, speech_request, upload, _, model = upstream.requests
+            assert picture.json["prompt"] == "a cat"
+            assert speech_request.path == "/v1/audio/speech"
+            assert upload.headers["content-type"].startswith("multipart/form-data; boundary=")
+            assert recording[1] in upload.body and b"hear" in upload.body
+            assert model.path == "/v1/models/org/model"
+
+    run(test())
 
 
 # ---------------------------------------------------------------- What the client sees of upstream errors

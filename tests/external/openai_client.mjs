@@ -83,7 +83,7 @@ const scenarios = {
       wrongKey: await caught(wrong.chat.completions.create(asking("hello"))),
       wrongKeyStreamed: await caught(wrong.chat.completions.create({ ...asking("hello"), stream: true })),
       badMessages: await caught(client.chat.completions.create({ model: "vcp-demo", messages: "hello" })),
-      notOffered: await caught(client.embeddings.create({ model: "vcp-demo-embedding", input: "hello" })),
+      notOffered: await caught(client.files.list()),
     };
   },
 };

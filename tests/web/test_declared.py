@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi import APIRouter
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
-from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from starlette.routing import BaseRoute, Match, Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
 from app.errors import ConfigError
 from app.extend import Access, DeclaredRoute, PathKey, Reloaded
 from app.services import Services
 from app.web.app import create_app
+from app.web.declared import served_routes
 from tests.web.asgi import BEARER, KEY, ask, services_in
 
 
@@ -100,6 +104,8 @@ OTHERS: list[BaseRoute] = [WebSocketRoute("/hub", path_seen), Mount("/hub", rout
         ([declared("/a/{x}", Access.OWN), declared("/a/b", Access.KEY)], r"/a/b.*/a/\{x\} is own"),
         ([declared("/a/{x}", Access.ADMIN), declared("/{y}/b", Access.KEY)], r"/\{y\}/b.*/a/\{x\} is admin"),
         ([declared("/a/{rest:path}", Access.OWN), declared("/a/b/c", Access.KEY)], r"/a/b/c.*is own"),
+        ([declared("/a/{x:path}/b", Access.OWN)], r"/a/\{x:path\}/b.*last part"),
+        ([declared("/a/b-{x:path}", Access.KEY)], r"/a/b-\{x:path\}.*last part"),
         ([declared("/v1/MODELS", Access.KEY)], r"/v1/MODELS.*the server's own"),
         *(([DeclaredRoute(other, Access.KEY)], r"/hub.*only HTTP") for other in OTHERS),
         ([declared("/v1/models", Access.OPEN)], r"/v1/models.*the server's own"),
@@ -184,3 +190,44 @@ def test_a_refused_route_of_a_plugin_is_told_and_costs_nothing_else(
     said = [record.getMessage() for record in caplog.records]
     assert [line.split(" is not served")[0] for line in said] == ["plugin Odd", "plugin Odd"]
     assert "/none" in said[0] and "/healthz" in said[1]
+
+
+PARTS = ["a", "B", "{x}", "a{x}", "{x:int}", "1", "A{y}"]
+TEMPLATES = st.builds(
+    lambda parts, rest: "/" + "/".join([*parts, *rest]),
+    st.lists(st.sampled_from(PARTS), min_size=1, max_size=3),
+    st.sampled_from([[], [], ["{rest:path}"]]),
+).filter(lambda path: all(path.count("{" + name) <= 1 for name in "xy"))
+PATHS = st.lists(st.sampled_from(["a", "A", "b", "aB", "1", "a1", ""]), min_size=1, max_size=4).map(
+    lambda parts: "/" + "/".join(parts)
+)
+
+
+@given(
+    st.lists(st.tuples(TEMPLATES, st.sampled_from(["key", "own", "open", "admin"]), st.booleans()), max_size=5),
+    st.lists(PATHS, min_size=1, max_size=5),
+    st.sampled_from(["GET", "POST"]),
+)
+def test_what_the_gate_decides_is_what_the_route_that_answers_has_declared(
+    brought: list[tuple[str, str, bool]], paths: list[str], method: str
+) -> None:
+    all_of_them = [
+        DeclaredRoute(route(path, "POST" if post else "GET"), Access(access), brought_by="plugin")
+        for path, access, post in brought
+    ]
+    logging.disable(logging.ERROR)
+    try:
+        served = served_routes([Brought(*all_of_them)], [], {})
+    finally:
+        logging.disable(logging.NOTSET)
+    declared_access = {id(one.route): one.access for one in all_of_them}
+    for path in paths:
+        canonical = served.table.canonical(path)
+        scope = {"type": "http", "method": method, "path": canonical, "root_path": ""}
+        matches = [(one.matches(scope)[0], one) for one in served.added]
+        answering = next((one for match, one in matches if match is Match.FULL), None) or next(
+            (one for match, one in matches if match is Match.PARTIAL), None
+        )
+        rule = served.table.rule(canonical, method)
+        decided = Access.KEY if rule is None else rule.access
+        assert decided is (Access.KEY if answering is None else declared_access[id(answering)])

@@ -12,7 +12,7 @@ import pytest
 from app.demo.script import Close, Hold, Reply, Send, json_reply, no_answer, raw_reply, say
 from app.demo.scripted import ScriptedUpstream
 from tests.server import chat_body, run, running
-from tests.web.asgi import BEARER, app_in, ask
+from tests.web.asgi import BEARER, KEY, app_in, ask
 
 LISTS = ["WhitelistImageModel= draw-1 ,draw-2", "WhitelistEmbeddingModel=embed-1, embed-2"]
 CHAT, VCP, EMBED = "/v1/chat/completions", "/v1/chatvcp/completions", "/v1/embeddings"
@@ -181,6 +181,26 @@ def test_a_client_that_hangs_up_ends_the_upstream_request(tmp_path: Path, path: 
             await up.gone()
 
     run(main())
+
+
+@pytest.mark.parametrize("path", [EMBED, "/v1/moderations", "/v1/audio/speech"])
+def test_a_client_that_hangs_up_in_its_body_is_no_fault_of_ours(
+    tmp_path: Path, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path, "http://127.0.0.1:9") as server:
+            host, port = server.url.removeprefix("http://").split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            kind = "audio/wav" if "audio" in path else "application/json"
+            head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: 1000\r\n"
+            writer.write(head.encode() + b"Authorization: Bearer " + KEY.encode() + b"\r\n\r\n" + b"{")
+            await writer.drain()
+            writer.close()
+            await reader.read()
+            assert (await server.client.get("/healthz")).text == "ok"
+
+    run(main())
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 def test_b12_the_body_of_embeddings_is_limited(tmp_path: Path) -> None:
