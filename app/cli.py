@@ -125,7 +125,7 @@ def _configured(options: argparse.Namespace, level: int = logging.INFO, *, on_di
     logging.basicConfig(level=logging.DEBUG if config.settings.debug_mode else level, handlers=[handler])
     if on_disk and config.settings.server_log:
         logging.getLogger().addHandler(_server_log(config))
-    for name in ("httpx", "httpcore", "asyncio", "uvicorn"):
+    for name in ("httpx", "httpcore", "asyncio", "uvicorn", "watchfiles"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for problem in config.problems:
         log.warning("%s", problem)

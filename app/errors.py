@@ -72,6 +72,12 @@ class BodyTooLargeError(VcpError):
     code = "body_too_large"
 
 
+class TaskRefusedError(BadRequestError):
+    """A tool call cannot be put off: too many wait, or its id is taken."""
+
+    code = "task_refused"
+
+
 class ConfigError(VcpError):
     """The installation cannot be started as it is configured."""
 

@@ -6,6 +6,7 @@ import itertools
 import logging
 import secrets
 import time
+import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -46,13 +47,21 @@ from app.plugins.in_process import InProcessLimits, InProcessPlugins
 from app.plugins.in_process_context import ServerParts
 from app.plugins.places import Limits
 from app.plugins.processes import Processes
+from app.plugins.static_runs import STATIC_LIMITS, StaticRunner
+from app.plugins.static_values import StaticValues
+from app.plugins.statics import StaticPlugins
 from app.plugins.stdio import StdioPlugins
 from app.prompt.agents import AgentBook
-from app.prompt.diaries import AllDiariesSource, DiarySource, Notebooks
+from app.prompt.diaries import ALL_DIARIES, AllDiariesSource, DiarySource, Notebooks
+from app.prompt.emoji_lists import LISTS_FOLDER, EmojiListSource
 from app.prompt.engine import PromptEngine
 from app.prompt.files import TextFiles
 from app.prompt.settings import PromptSettings
 from app.prompt.variables import VariableFiles
+from app.schedule.folder import TaskFolder
+from app.schedule.intake import Intake
+from app.schedule.runner import ScheduleRunner
+from app.schedule.timely import TimelyContactGuard
 from app.tools.auth_code import AuthCode
 from app.tools.guard import PasswordGuard
 from app.tools.rendering import ResultFormat
@@ -66,7 +75,7 @@ from app.upstream.targets import SingleUpstream
 
 log = logging.getLogger(__name__)
 
-HOME_FOLDERS = ("Plugin", "Agent", "TVStxt", "dailynote", "image", "file")
+HOME_FOLDERS = ("Plugin", "Agent", "TVStxt", "dailynote", "image", "file", "VCPTimedContacts", "VCPTimedResults")
 """Folders that an installation has; missing ones are made at start."""
 
 MAX_CALL_DEPTH = 5
@@ -136,14 +145,20 @@ class Services:
         self.model_redirect = ModelRedirect(config.home, time.monotonic)
         self._agents = AgentBook(config.home / "agent_map.json", TextFiles(config.home / "Agent"))
         self._variable_files = VariableFiles(TextFiles(config.home / "TVStxt"))
+        self._emoji_lists = EmojiListSource(TextFiles(config.home / LISTS_FOLDER))
         self._auth_code = AuthCode(config.home)
         self.found_plugins = self._search_plugins()
         self.plugins = self._stdio_plugins()
+        self.statics = self._static_plugins()
         self.side_requests = side_client(self.plugin_environ)
         self.in_process = self._in_process_plugins()
         self.routes = (*self.routes, self.in_process)
-        self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.in_process)
-        self.router = Router((self.in_process, self.plugins, *sources), (self._password_guard(), *guards), self.events)
+        self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.statics, self.in_process)
+        self._task_folder = TaskFolder(config.home)
+        self.intake = self._intake()
+        own_guards = (self._password_guard(), self._timely_guard())
+        self.router = Router((self.in_process, self.plugins, *sources), (*own_guards, *guards), self.events)
+        self.schedule = self._schedule()
         self.upstream = UpstreamClient(
             resolver or SingleUpstream(settings.api_url, settings.api_key, settings.upstream_proxy or None),
             RetryPolicy(settings.api_retries, settings.api_retry_delay),
@@ -235,6 +250,33 @@ class Services:
             everywhere=lambda: self.settings.vcp_tool_code_everywhere,
         )
 
+    def _intake(self) -> Intake:
+        return Intake(
+            self._task_folder,
+            zone=lambda: self.config.zone,
+            limit=lambda: self.settings.schedule_max_pending,
+            told=lambda: self.schedule.look_again(),
+        )
+
+    def _timely_guard(self) -> TimelyContactGuard:
+        return TimelyContactGuard(
+            self.intake, clock=time.time, zone=lambda: self.config.zone, new_uuid=lambda: str(uuid.uuid4())
+        )
+
+    def _schedule(self) -> ScheduleRunner:
+        return ScheduleRunner(
+            self._task_folder,
+            self.router.call,
+            self._spec,
+            self.events,
+            clock=time.time,
+            zone=lambda: self.config.zone,
+            new_id=lambda: self.new_id("task"),
+            limit=lambda: self.settings.schedule_max_running,
+            keep_days=lambda: self.settings.schedule_keep_days,
+            grace=lambda: self.settings.shutdown_seconds,
+        )
+
     def _search_plugins(self, before: PluginSet | None = None) -> PluginSet:
         roots = dict.fromkeys(root.resolve() for root in (self.config.home / "Plugin", program_plugins()))
         found = discover(tuple(roots), parse_plugin_env, before)
@@ -299,6 +341,20 @@ class Services:
 
         return Embeddings(lambda: self.upstream, first_listed)
 
+    def _static_plugins(self) -> StaticPlugins:
+        runner = StaticRunner(Processes(STATIC_LIMITS), project_base=self.config.home, environ=self.plugin_environ)
+        return StaticPlugins(
+            self.found_plugins,
+            runner,
+            StaticValues(self.config.home / ".vcp" / "static_values"),
+            clock=time.time,
+            zone=lambda: self.config.zone,
+            max_chars=lambda: self.settings.static_value_max_chars,
+            events=self.events,
+            enabled=lambda: self.settings.run_static_plugins,
+            served=frozenset({ALL_DIARIES}),
+        )
+
     def _prompt_engine(self) -> PromptEngine:
         config = self.config
         settings, home = config.settings, config.home
@@ -320,8 +376,10 @@ class Services:
             self._variable_files,
             self.router.specs,
             (
+                self._emoji_lists,
                 DiarySource(notebooks),
                 AllDiariesSource(notebooks),
+                self.statics,
                 *self._placeholders,
                 *self.in_process.placeholders(),
             ),
@@ -335,7 +393,7 @@ class Services:
 
     def trouble(self) -> str:
         """What is wrong with a part, in its own words; empty while all are well."""
-        return next((said for part in self._lifecycles if (said := part.health())), "")
+        return next((said for part in (*self._lifecycles, self.schedule) if (said := part.health())), "")
 
     def new_id(self, kind: str) -> str:
         """A name for a turn or a call, unique over restarts."""
@@ -373,12 +431,18 @@ class Services:
             await self.upstream.start()
             stack.push_async_callback(self.plugins.stop)
             await self.plugins.start()
+            if self.owns_home:
+                stack.push_async_callback(self.statics.stop)
+                await self.statics.start()
             stack.push_async_callback(self.side_requests.aclose)
             stack.push_async_callback(self.in_process.stop)
             await self.in_process.start()
             for part in self._lifecycles:
                 stack.push_async_callback(part.stop)
                 await part.start()
+            if self.owns_home:  # after all that bring tools: tasks that are due run at once
+                stack.push_async_callback(self.schedule.stop)
+                await self.schedule.start()
             stack.push_async_callback(self.background.stop, grace)
             # The web server has already waited for its requests; what is left now is cancelled at once.
             stack.push_async_callback(self.running.stop_all, 0)

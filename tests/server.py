@@ -139,7 +139,10 @@ async def running(
     preprocessors: Iterable[Preprocessor] = (),
     environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Running]:
-    """A server in ``home`` before ``upstream``; ``config`` are lines of config.env."""
+    """A server in ``home`` before ``upstream``; ``config`` are lines of config.env.
+
+    Static plugins rest, for most tests have no use for their processes; ``RunStaticPlugins=true`` wakes them.
+    """
     make_home(home)
     lines = [
         f"API_URL={upstream}",
@@ -147,6 +150,7 @@ async def running(
         f"Key={KEY}",
         "ApiRetryDelay=1",
         "ShutdownSeconds=2",
+        "RunStaticPlugins=false",
         *config,
     ]
     (home / "config.env").write_text("\n".join(lines) + "\n", encoding="utf-8")

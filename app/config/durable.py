@@ -50,6 +50,25 @@ def create_atomic(path: Path, data: bytes, mode: int = 0o644) -> bool:
     return True
 
 
+def move_atomic(source: Path, target: Path) -> None:
+    """Move a file inside one file system, over one that is there; when this returns the move is on the disk too.
+
+    Raises OSError: FileNotFoundError when there is no such file or folder. Then nothing is changed.
+    """
+    source.replace(target)
+    _sync_folder(target.parent)
+    _sync_folder(source.parent)
+
+
+def remove_atomic(path: Path) -> None:
+    """Remove a file, if it is there; when this returns it will not come back. Raises OSError."""
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return
+    _sync_folder(path.parent)
+
+
 def _written_beside(path: Path, data: bytes, mode: int) -> Path:
     """A new file with this content in the same folder, for only there a rename is atomic."""
     temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"

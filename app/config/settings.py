@@ -216,6 +216,11 @@ class Settings(BaseSettings):
     plugin_queue_seconds: Seconds = Field(default=60, alias="PluginQueueSeconds")
     plugin_output_limit_mb: int = Field(default=64, alias="PluginOutputLimitMB", ge=1, le=4096)
     plugin_stop_seconds: Seconds = Field(default=2, alias="PluginStopSeconds")
+    run_static_plugins: Flag = Field(default=True, alias="RunStaticPlugins")
+    static_value_max_chars: int = Field(default=1_000_000, alias="StaticValueMaxChars", ge=1, le=4_000_000)
+    schedule_max_pending: int = Field(default=10_000, alias="ScheduleMaxPending", ge=1, le=100_000)
+    schedule_max_running: int = Field(default=8, alias="ScheduleMaxRunning", ge=1, le=1000)
+    schedule_keep_days: int = Field(default=30, alias="ScheduleKeepDays", ge=1, le=36_500)
     plugin_threads: int = Field(default=16, alias="PluginThreads", ge=1, le=1000)
 
     # Prompts and time

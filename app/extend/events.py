@@ -155,13 +155,17 @@ class TaskScheduled:
 
 @dataclass(frozen=True, slots=True)
 class TaskFinished:
-    """A scheduled call was carried out, or could not be; ``error`` is for people and empty on success."""
+    """A scheduled call was carried out, or could not be; ``error`` is for people and empty on success.
+
+    ``result`` is None when no call was made; ``maid`` is the caller's name as the result shows it (spec 4.6).
+    """
 
     task_id: str
     tool: str
     due: float
     result: ToolResult | None
     error: str = ""
+    maid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

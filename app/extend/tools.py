@@ -78,8 +78,9 @@ class ToolSpec:
 
     ``timeout`` in seconds counts from the start of the work (D40). ``eager`` allows a start while the model is still
     writing (D24). ``max_running`` limits this tool's calls at a time. ``callable`` is false for plugins that are
-    listed but never called (static ones). ``origin`` is ``LOCAL`` or names where the tool comes from. Nothing reads
-    ``idempotent``, ``cancellable``, ``push``, ``labels`` and ``groups`` yet: they are for nodes, WebSockets and MCP.
+    listed but never called (static ones). ``origin`` is ``LOCAL`` or names where the tool comes from. A scheduled call
+    that was interrupted is repeated if the tool is ``idempotent`` (D29). Nothing reads ``cancellable``, ``push``,
+    ``labels`` and ``groups`` yet: they are for nodes, WebSockets and MCP.
     """
 
     name: str

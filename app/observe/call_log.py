@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
 
-from app.extend import CallFinished, CallFound, DiaryWritten, Event, Outcome, TurnFinished
+from app.extend import (
+    CallFinished,
+    CallFound,
+    DiaryWritten,
+    Event,
+    Outcome,
+    TaskFinished,
+    TaskScheduled,
+    TurnFinished,
+)
 
 log = logging.getLogger("app.turns")
 
@@ -20,7 +30,7 @@ def _line(text: str, limit: int) -> str:
     return shown if len(shown) <= limit and len(text) <= 2 * limit else shown[:limit] + "…"
 
 
-LOGGED = (CallFound, CallFinished, DiaryWritten, TurnFinished)
+LOGGED = (CallFound, CallFinished, DiaryWritten, TurnFinished, TaskScheduled, TaskFinished)
 """The kinds of events that may get a line."""
 
 
@@ -56,5 +66,23 @@ def log_event(event: Event) -> None:
                 event.calls,
                 f": {_line(event.error, MAX_TEXT)}" if event.error else "",
             )
+        case TaskScheduled():
+            log.info("%s is due at %s", _task(event), _moment(event.due))
+        case TaskFinished():
+            log.log(
+                logging.WARNING if event.error else logging.INFO,
+                "%s, due at %s: %s",
+                _task(event),
+                _moment(event.due),
+                _line(event.error, MAX_TEXT) if event.error else "success",
+            )
         case _:
             pass
+
+
+def _task(event: TaskScheduled | TaskFinished) -> str:
+    return f"task {_line(event.task_id, MAX_NAME)} of {_line(event.tool, MAX_NAME) or 'no tool'}"
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

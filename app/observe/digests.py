@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from app.extend import CallFinished, Event, Json
+from app.extend import CallFinished, Event, Json, TaskFinished, ToolResult
 
 MAX_DEPTH = 64
 """What is nested deeper in a result is left out."""
@@ -19,22 +19,29 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]++={0,2}")
 
 def digested(event: Event) -> Event:
     """The event with a digest in place of every base64 text; the very same event when it holds none."""
+    if isinstance(event, TaskFinished) and event.result is not None:
+        shown = _digested_result(event.result)
+        return event if shown is event.result else replace(event, result=shown)
     if not isinstance(event, CallFinished):
         return event
-    call, result = event.call, event.result
+    call, result = event.call, _digested_result(event.result)
     arguments = without_base64(call.arguments, MAX_DEPTH)
     texts = without_base64(call.texts, MAX_DEPTH)
     if arguments is not call.arguments or texts is not call.texts:
         call = replace(call, arguments=arguments, texts=texts)
+    return event if call is event.call and result is event.result else replace(event, call=call, result=result)
+
+
+def _digested_result(result: ToolResult) -> ToolResult:
     structured = without_base64(result.structured, MAX_DEPTH)
     parts = None if result.parts is None else without_base64(list(result.parts), MAX_DEPTH)
     message = without_base64(result.message, MAX_DEPTH)
     changed_parts = parts is not None and any(
         new is not old for new, old in zip(parts, result.parts or (), strict=True)
     )
-    if structured is not result.structured or changed_parts or message is not result.message:
-        result = replace(result, structured=structured, parts=None if parts is None else tuple(parts), message=message)
-    return event if call is event.call and result is event.result else replace(event, call=call, result=result)
+    if structured is result.structured and not changed_parts and message is result.message:
+        return result
+    return replace(result, structured=structured, parts=None if parts is None else tuple(parts), message=message)
 
 
 def without_base64(value: Json, depth: int = MAX_DEPTH) -> Json:

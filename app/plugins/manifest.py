@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,15 @@ from types import MappingProxyType
 
 from app.errors import ManifestError
 from app.extend import Json, ToolCommand, ToolPush
+from app.plugins.timetable import cron_fault
 from app.protocol.json_text import compact_json, strict_json
 
 MANIFEST_NAME = "plugin-manifest.json"
 BLOCKED_NAME = "plugin-manifest.json.block"
 MANIFEST_BYTES_LIMIT = 4 * 1024 * 1024
+
+MAX_KEY_CHARS = 200
+"""Longest name of a placeholder."""
 
 DEFAULT_SECONDS = 60.0
 DEFAULT_ASYNC_SECONDS = 1800.0
@@ -48,6 +53,12 @@ class Placeholder:
     placeholder: str
     description: str = ""
 
+    @property
+    def key(self) -> str:
+        """What stands between the braces in a prompt; empty for a text that no prompt can hold as a placeholder."""
+        key = self.placeholder.strip().removeprefix("{{").removesuffix("}}").strip()
+        return "" if re.search(r"[{}\r\n]", key) or len(key) > MAX_KEY_CHARS else key
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
@@ -55,7 +66,8 @@ class Manifest:
 
     ``timeout`` is in seconds. ``interpreter`` is ``server`` when ``python`` in the command means the interpreter that
     runs the server (D38). ``inherit_env`` says which part of the server's environment the plugin sees: True all of it,
-    a set of names a safe base and these (B9). ``eager`` (D24), ``idempotent`` (D29) and ``max_running`` are our own.
+    a set of names a safe base and these (B9). ``cron`` is a sound expression or None. ``eager`` (D24), ``idempotent``
+    (D29) and ``max_running`` are our own.
     """
 
     name: str
@@ -95,6 +107,11 @@ class Manifest:
     def callable_over_stdio(self) -> bool:
         """True for plugins that run as one process per call and answer when it ends (spec 5.3)."""
         return self.plugin_type == "synchronous" and self.protocol == "stdio"
+
+    @property
+    def static_over_stdio(self) -> bool:
+        """True for plugins that run at the start and by a timetable, for the text that they print (spec 5.3)."""
+        return self.plugin_type == "static" and self.protocol == "stdio"
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -183,7 +200,7 @@ class _Reader:
             entry_type=self._text(entry, "type", "entryPoint.type"),
             interpreter=self._text(entry, "interpreter", "entryPoint.interpreter") or None,
             timeout=self._timeout(communication, plugin_type),
-            cron=self._text(raw, "refreshIntervalCron", "refreshIntervalCron") or None,
+            cron=self._cron(),
             # Anything but a plain no asks for the code: a slip of the pen must not open an administrator's tool (B11).
             requires_admin=raw.get("requiresAdmin") not in (None, False),
             has_routes=self._flag(raw, "hasApiRoutes", "hasApiRoutes", default=False),
@@ -261,6 +278,13 @@ class _Reader:
             return default
         return milliseconds / 1000
 
+    def _cron(self) -> str | None:
+        cron = self._text(self._raw, "refreshIntervalCron", "refreshIntervalCron").strip()
+        fault = cron_fault(cron) if cron else ""
+        if fault:
+            self._complain("refreshIntervalCron", f"{fault}; the plugin runs at the start only")
+        return None if fault else cron or None
+
     def _settings(self) -> Mapping[str, Setting]:
         schema = self._raw.get("configSchema")
         if isinstance(schema, list):
@@ -314,7 +338,11 @@ class _Reader:
             if not name:
                 self._complain(place, "must be an object with a placeholder; ignored")
                 continue
-            found.append(Placeholder(name, self._text(entry, "description", f"{place}.description")))
+            placeholder = Placeholder(name, self._text(entry, "description", f"{place}.description"))
+            if not placeholder.key:
+                self._complain(f"{place}.placeholder", "is no name that can stand between two pairs of braces; ignored")
+                continue
+            found.append(placeholder)
         return tuple(found)
 
     def _push(self) -> ToolPush | None:

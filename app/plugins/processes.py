@@ -16,6 +16,7 @@ that takes a program of its own in front of every plugin, and it ends the first 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -223,7 +224,9 @@ class Processes:
         self._places.close()
         now = asyncio.get_running_loop().time()
         for limit in self._running.values():
-            limit.reschedule(now)
+            # A run that has met its limit, or was cancelled, is being ended already and cannot be hurried.
+            with contextlib.suppress(RuntimeError):
+                limit.reschedule(now)
         try:
             await asyncio.gather(self._end_running(), self._end_left())
         finally:

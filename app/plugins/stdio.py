@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from app.errors import VcpError, both
-from app.extend import LOCAL, CallContext, ErrorKind, ToolCall, ToolResult, ToolSpec
+from app.extend import LOCAL, CallContext, Door, ErrorKind, ToolCall, ToolResult, ToolSpec
 from app.plugins.command import SERVER_INTERPRETER, CommandError, plan_launch
 from app.plugins.discovery import Plugin, PluginSet
 from app.plugins.environment import ServerFacts, child_environment
@@ -149,7 +149,7 @@ class StdioPlugins:
             argv=launch.argv,
             folder=plugin.folder,
             environment=environment,
-            stdin=stdin_bytes(spec, call),
+            stdin=stdin_bytes(spec, call, as_given=context.door is Door.SCHEDULE),
             timeout=spec.timeout,
             max_running=spec.max_running,
             deadline=context.deadline,
@@ -185,8 +185,10 @@ def tool_spec(plugin: Plugin) -> ToolSpec:
     )
 
 
-def stdin_bytes(spec: ToolSpec, call: ToolCall) -> bytes:
+def stdin_bytes(spec: ToolSpec, call: ToolCall, *, as_given: bool = False) -> bytes:
     """What the plugin reads: the arguments as compact JSON, or nothing at all without arguments (O12).
+
+    Untyped commands get strings, unless the arguments are to pass ``as_given`` (D39).
 
     The command of ``Plugin.command`` is passed as the argument ``command`` unless there is one. Raises ValueError for
     numbers that JSON has no words for.
@@ -194,7 +196,7 @@ def stdin_bytes(spec: ToolSpec, call: ToolCall) -> bytes:
     arguments = dict(call.arguments)
     if call.command is not None:
         arguments.setdefault("command", call.command)
-    if not _is_typed(spec, call):
+    if not as_given and not _is_typed(spec, call):
         arguments = {
             name: text
             for name, value in arguments.items()

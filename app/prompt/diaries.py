@@ -24,6 +24,9 @@ from app.protocol.prompt_texts import (
 
 log = logging.getLogger(__name__)
 
+ALL_DIARIES = "AllCharacterDiariesData"
+"""The placeholder of all notebooks at once."""
+
 SUFFIXES = (".txt", ".md")
 
 MAX_NAME = 255
@@ -83,6 +86,17 @@ class Notebooks:
                 break
         return DIARY_SEPARATOR.join(reversed(texts))
 
+    def dump(self) -> str:
+        """A JSON object of all notebooks by name, together at most ``WHOLE_DUMP`` times as long as one."""
+        texts: dict[str, str] = {}
+        left = WHOLE_DUMP * self.max_chars
+        for name in self.names():
+            text = self.read(name, max(0, left))
+            if text is not None:
+                texts[name] = text
+                left -= len(text)
+        return compact_json(texts)
+
     def _file(self, folder: Path, file: str, max_chars: int) -> tuple[str, bool]:
         try:
             return read_tail(contained(folder, file), max_chars)
@@ -129,10 +143,13 @@ class DiarySource:
 
 
 class AllDiariesSource:
-    """The placeholder source of ``{{AllCharacterDiariesData}}``: a JSON object of all notebooks, as data."""
+    """The placeholder source of ``{{AllCharacterDiariesData}}``: a JSON object of all notebooks, as data.
+
+    The files of now are the only source of it: plugins that collect the same from time to time are not run.
+    """
 
     name = "diaries"
-    pattern = re.compile(r"\{\{AllCharacterDiariesData\}\}")
+    pattern = re.compile(r"\{\{" + ALL_DIARIES + r"\}\}")
     roles = frozenset({SYSTEM})
     trust = Trust.DATA
     after_detectors = False
@@ -142,15 +159,5 @@ class AllDiariesSource:
 
     async def resolve(self, found: Sequence[Found], context: PromptContext) -> Mapping[str, str]:
         """The dump of now, read outside of the event loop."""
-        text = await asyncio.to_thread(self._dump)
+        text = await asyncio.to_thread(self._notebooks.dump)
         return {item.text: text for item in found}
-
-    def _dump(self) -> str:
-        texts: dict[str, str] = {}
-        left = WHOLE_DUMP * self._notebooks.max_chars
-        for name in self._notebooks.names():
-            text = self._notebooks.read(name, max(0, left))
-            if text is not None:
-                texts[name] = text
-                left -= len(text)
-        return compact_json(texts)

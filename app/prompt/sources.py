@@ -41,29 +41,33 @@ async def put_in_data(
     A source that fails or is late is logged and leaves its placeholders as they were written. Raises
     PromptLimitError when one source has too many distinct placeholders or its texts are too long.
     """
-    found = [_found(slots, source, limits) for source in sources]
-    asked = [(source, items) for source, items in zip(sources, found, strict=True) if items]
+    # Asked for once: plugins may come and go while their sources are at work.
+    patterns = [source.pattern for source in sources]
+    found = [_found(slots, source, pattern, limits) for source, pattern in zip(sources, patterns, strict=True)]
+    asked = [(source, pattern, items) for source, pattern, items in zip(sources, patterns, found, strict=True) if items]
     if not asked:
         return
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(_resolved(source, tuple(items.values()), context, limits.source_seconds))
-            for source, items in asked
+            for source, _, items in asked
         ]
-    for (source, items), task in zip(asked, tasks, strict=True):
+    for (source, pattern, items), task in zip(asked, tasks, strict=True):
         texts = _pieces(source, items.values(), task.result())
         if texts:
-            _insert(slots, source, texts, budget)
+            _insert(slots, source, pattern, texts, budget)
 
 
 def _searched(slots: Iterable[Slot], source: PlaceholderSource) -> Iterable[Slot]:
     return (slot for slot in slots if slot.role in source.roles)
 
 
-def _found(slots: Sequence[Slot], source: PlaceholderSource, limits: PromptLimits) -> dict[str, Found]:
+def _found(
+    slots: Sequence[Slot], source: PlaceholderSource, pattern: re.Pattern[str], limits: PromptLimits
+) -> dict[str, Found]:
     found: dict[str, Found] = {}
     for slot in _searched(slots, source):
-        for match in slot.text.find(source.pattern, NOT_DATA):
+        for match in slot.text.find(pattern, NOT_DATA):
             found.setdefault(match[0], Found(match[0], tuple(group or "" for group in match.groups())))
             if len(found) > limits.found:
                 raise PromptLimitError(
@@ -109,7 +113,11 @@ def _pieces(
 
 
 def _insert(
-    slots: Sequence[Slot], source: PlaceholderSource, texts: Mapping[str, tuple[Piece, ...]], budget: Budget
+    slots: Sequence[Slot],
+    source: PlaceholderSource,
+    pattern: re.Pattern[str],
+    texts: Mapping[str, tuple[Piece, ...]],
+    budget: Budget,
 ) -> None:
     def resolve(match: re.Match[str]) -> tuple[Piece, ...] | None:
         pieces = texts.get(match[0])
@@ -118,4 +126,4 @@ def _insert(
         return pieces
 
     for slot in _searched(slots, source):
-        slot.text = slot.text.replace(source.pattern, resolve, NOT_DATA)
+        slot.text = slot.text.replace(pattern, resolve, NOT_DATA)

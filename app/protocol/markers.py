@@ -29,6 +29,22 @@ KEY_VALET = "valet"
 KEY_PROTO = "__proto__"
 ARCHERY_VALUES = frozenset({"true", "no_reply"})
 
+# --- scheduled calls (1.9, 7.1, 7.2) ---------------------------------------------------------------------------------
+
+KEY_TIMELY_CONTACT = "timely_contact"
+KEY_TIMED_CALL = "__vcp_timed_call"
+AGENT_ASSISTANT = "AgentAssistant"
+AGENT_PROMPT = "prompt"
+TASK_SCHEDULED = "任务已成功调度。"
+
+
+def timed_prompt(local_time: str, prompt: str) -> str:
+    """What a scheduled AgentAssistant is told; ``local_time`` is ``YYYY-MM-DD HH:mm:ss`` (7.1)."""
+    return f"[预定通讯: {local_time}] {prompt}"
+
+
+# --- calls by people (1.8) -------------------------------------------------------------------------------------------
+
 HUMAN_TOOL_EMPTY = "Request body must be a non-empty plain text."
 HUMAN_TOOL_NO_MARKERS = "Malformed request: Missing TOOL_REQUEST markers."
 HUMAN_TOOL_NO_NAME = "Malformed request: tool_name not found within the request block."

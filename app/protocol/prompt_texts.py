@@ -9,6 +9,7 @@ SYSTEM_USER_PREFIX = "[系统"
 """User texts that begin like this are system notes of a client (3.2 C1, D7)."""
 
 DIARY_SUFFIX = "日记本"
+EMOJI_SUFFIX = "表情包"
 
 NO_TOOLS = "没有可用的VCP工具描述信息"
 TOOL_SEPARATOR = "\n\n---\n\n"
@@ -46,6 +47,34 @@ def variable_file_missing(file: str) -> str:
 def variable_file_unreadable(file: str) -> str:
     """Stands in for a text file that exists but cannot be read, or lies outside of its folder (3.2)."""
     return f"[处理变量文件 ({file}) 时出错]"
+
+
+def static_loading(display: str) -> str:
+    """The value of a static plugin whose first run has not ended (5.6)."""
+    return f"[{display} a-zheng-zai-jia-zai-zhong... ]"
+
+
+def static_failed(name: str, reason: str) -> str:
+    """The value of a static plugin that has never worked (5.6)."""
+    return f"[Error updating {name}: {reason[:100]}...]"
+
+
+def static_unavailable(key: str) -> str:
+    """Stands in for an empty value (3.4); ``key`` is written without braces, as nobody may expand it again."""
+    return f"[{key} 信息不可用]"
+
+
+def static_cut(name: str, characters: int) -> str:
+    """Note in place of the end of a value that is over the limit; not a wire literal."""
+    return (
+        f"[{name} 的输出超过 {characters} 字，其余部分已省略 / "
+        f"output of {name} longer than {characters} characters, the rest is left out]"
+    )
+
+
+def emoji_list_missing(name: str) -> str:
+    """Stands in for an emoji list that does not exist; ``name`` is the full one (3.2 phase B)."""
+    return f"[{name}列表不可用]"
 
 
 def diary_missing(name: str) -> str:

@@ -28,6 +28,7 @@ from app.web.metrics import MetricsRoute
 from app.web.models import models_routes
 from app.web.openapi import describe_routes
 from app.web.pass_through import PassThrough
+from app.web.schedule_task import schedule_task_routes
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ def create_app(services: Services) -> ASGIApp:
         interrupt_routes(services),
         human_tool_routes(services, blocks),
         health_routes(services),
+        schedule_task_routes(services),
     )
     for group in groups:
         app.include_router(group)

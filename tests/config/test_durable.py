@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config.durable import create_atomic, write_atomic
+from app.config.durable import create_atomic, move_atomic, remove_atomic, write_atomic
 
 
 def test_a_write_replaces_the_content_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -95,3 +95,42 @@ def test_a_full_disk_while_creating_leaves_no_litter(tmp_path: Path, monkeypatch
     with pytest.raises(OSError, match="No space left"):
         write_atomic(tmp_path / "file", b"x")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_move_takes_the_place_of_what_is_there_and_both_folders_know_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    source, target = tmp_path / "a" / "file", tmp_path / "b" / "file"
+    for path in (source, target):
+        path.parent.mkdir()
+        path.write_text(path.parent.name)
+    move_atomic(source, target)
+    assert target.read_text() == "a"
+    assert not source.exists()
+    assert set(synced) == {source.parent.stat().st_ino, target.parent.stat().st_ino}
+
+
+@pytest.mark.parametrize("missing", ["source", "folder"])
+def test_a_move_of_what_is_not_there_or_to_nowhere_changes_nothing(tmp_path: Path, missing: str) -> None:
+    (tmp_path / "there").write_text("x")
+    source = tmp_path / ("nothing" if missing == "source" else "there")
+    target = tmp_path / ("moved" if missing == "source" else "nowhere/moved")
+    with pytest.raises(FileNotFoundError):
+        move_atomic(source, target)
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+def test_a_file_is_removed_once_and_one_that_is_not_there_is_no_fault(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("x")
+    for _ in range(2):
+        remove_atomic(path)
+    assert not path.exists()

@@ -18,6 +18,8 @@ from app.extend import (
     Outcome,
     PhaseDone,
     RoundStarted,
+    TaskFinished,
+    TaskScheduled,
     ToolCall,
     ToolResult,
     TurnFinished,
@@ -58,6 +60,13 @@ def finished(result: ToolResult, outcome: Outcome, tool: str = "Echo") -> CallFi
             logging.INFO,
             ["gpt", "2 rounds", "3 calls", "upstream"],
         ),
+        (TaskScheduled("t7", "Echo", 0.0), logging.INFO, ["t7", "Echo", "1970-01-01T00:00:00+00:00"]),
+        (
+            TaskFinished("t7", "Echo", 0.0, ToolResult(structured={"out": SECRET})),
+            logging.INFO,
+            ["t7", "Echo", "1970-01-01T00:00:00+00:00", "success"],
+        ),
+        (TaskFinished("t7", "", 0.0, None, "no tool"), logging.WARNING, ["t7", "no tool"]),
     ],
 )
 def test_one_line_for_what_an_operator_wants_to_see(
@@ -94,6 +103,8 @@ def test_the_rest_is_silent(event: Event, caplog: pytest.LogCaptureFixture) -> N
         finished(ToolResult(), Outcome.SUCCESS, NASTY + "x" * 10_000),
         DiaryWritten("t1", NASTY + "x" * 10_000, "d", "f", "m"),
         TurnFinished("t1", Outcome.ERROR, 1, 0, NASTY + "x" * 10_000, NASTY + "x" * 10_000),
+        TaskScheduled(NASTY + "x" * 10_000, NASTY + "x" * 10_000, 0.0),
+        TaskFinished(NASTY + "x" * 10_000, NASTY, 0.0, None, NASTY + "x" * 10_000),
     ],
 )
 def test_nobody_writes_lines_of_his_own_or_lines_without_end(event: Event, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.extend import CallContext, CallFinished, Door, Event, FirstToken, Outcome, ToolCall, ToolResult
+from app.extend import CallContext, CallFinished, Door, Event, FirstToken, Outcome, TaskFinished, ToolCall, ToolResult
 from app.observe.bus import EventBus
 from app.observe.digests import MAX_DEPTH, digested
 
@@ -45,6 +45,15 @@ def test_all_other_events_stay_the_very_same(text: str) -> None:
     assert digested(event) is event
     token = FirstToken("t", 1)
     assert digested(token) is token
+
+
+def test_results_of_scheduled_calls_are_treated_like_those_of_others() -> None:
+    event = digested(TaskFinished("t", "Draw", 0.0, ToolResult(PICTURE)))
+    assert isinstance(event, TaskFinished)
+    assert event.result is not None
+    assert event.result.structured.startswith("data:image/png;base64,[sha256 ")
+    for same in (TaskFinished("t", "Draw", 0.0, ToolResult("plain")), TaskFinished("t", "", 0.0, None, "no tool")):
+        assert digested(same) is same
 
 
 def test_what_is_nested_too_deep_is_left_out() -> None:

@@ -269,6 +269,29 @@ def test_stopping_ends_running_and_waiting_calls(bench: Bench) -> None:  # P43
     assert not children()
 
 
+def test_stopping_while_a_cancelled_call_is_being_ended_is_no_fault(bench: Bench) -> None:  # P43
+    bench.limits = Limits(stop_seconds=0.3)
+    folder = bench.plugin(
+        "X",
+        "import os, signal, time\n"
+        "def told(*_):\n    open('told.tmp', 'w').close(); os.rename('told.tmp', 'told')\n"
+        "signal.signal(signal.SIGTERM, told)\n" + READY + "while True: time.sleep(600)",
+    )
+
+    async def work(call: Caller) -> None:
+        task = asyncio.ensure_future(call("X"))
+        await appears(folder / "ready")
+        task.cancel()
+        await appears(folder / "told")
+        await call.source.stop()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not lives(call.pids[0])
+
+    bench.run(work)
+    assert not children()
+
+
 def test_a_torn_down_loop_leaves_no_process(bench: Bench) -> None:
     bench.limits = Limits(stop_seconds=30.0)
     folder = bench.plugin(

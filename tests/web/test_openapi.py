@@ -55,6 +55,7 @@ def test_it_holds_every_route_and_says_which_are_open(tmp_path: Path) -> None:
         "/v1/embeddings": True,
         "/v1/interrupt": True,
         "/v1/human/tool": True,
+        "/v1/schedule_task": True,
         "/healthz": False,
         "/readyz": False,
     }
