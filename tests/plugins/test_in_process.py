@@ -472,12 +472,15 @@ def test_tasks_that_a_plugin_leaves_end_with_it(alone: Path) -> None:
     """
     write_module(alone, "X", source)
 
+    def working() -> int:
+        return len([task for task in asyncio.all_tasks() if "Plugin.work" in repr(task.get_coro())])
+
     async def main() -> None:
         async with serving(alone) as services:
-            before = len(asyncio.all_tasks())
+            assert working() == 3
             write_module(alone, "X", ECHO, version="2")
             await reload_plugins(services)
-            await until(lambda: len(asyncio.all_tasks()) == before - 3)
+            await until(lambda: not working())
 
     asyncio.run(main())
 

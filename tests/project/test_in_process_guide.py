@@ -34,16 +34,16 @@ def test_the_plugins_inside_the_server_do_what_the_guide_says(tmp_path: Path) ->
     async def main() -> None:
         async with ScriptedUpstream([say("ok")]) as up, running(tmp_path, up.base_url) as server:
             assert server.services.in_process.problems() == ()
-            greeted = await call(server.services, "Greeter", {"who": "Nova"})
+            greeted = await call(server.services, "Doorman", {"who": "Nova"})
             assert greeted.structured == {"said": "Hello, Nova!"}
             for count in (1, 2):
                 answered = await server.client.post("/api/plugins/Counter/count")
                 assert answered.json() == {"count": count}
-            await server.chat({"role": "system", "content": "{{Length::four}} {{VCPGreeter}}"})
+            await server.chat({"role": "system", "content": "{{Length::four}} {{VCPDoorman}}"})
             polite, mine = up.exchanges[0].request.json["messages"]
             assert re.fullmatch(r"Be polite\. It is \d\d:\d\d:\d\d\.", polite["content"])
             assert mine["content"].startswith("4 ")
-            assert "Greets somebody" in mine["content"]
+            assert "Welcomes somebody" in mine["content"]
 
     asyncio.run(main())
 
