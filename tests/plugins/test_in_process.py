@@ -546,7 +546,7 @@ def test_p43_p83_a_server_ends_in_time_although_a_thread_of_a_plugin_hangs(tmp_p
     def create(context):
         return Plugin()
     """
-    write_module(tmp_path, "Hang", source, timeout=50, pluginType="messagePreprocessor")
+    write_module(tmp_path, "Hang", source, timeout=500, pluginType="messagePreprocessor")
     quick = {"ShutdownSeconds": "0.2", "PluginStopSeconds": "0.1"}
     with started("serve", "--port", "0", cwd=tmp_path, environ=quick) as program:
         headers = {"Authorization": f"Bearer {program.key}"}

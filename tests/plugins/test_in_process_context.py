@@ -137,10 +137,10 @@ def test_d30_a_plugin_brings_the_code_while_calls_must_have_one(alone: Path, pas
 def test_work_that_a_call_leaves_behind_is_not_bound_to_its_deadline(alone: Path) -> None:
     write_module(alone, "Echo", plugin("return 'echo'"))
     later = (
-        "async def later():\n    await asyncio.sleep(0.08)\n    r = await context.call_tool('Echo', {})\n"
+        "async def later():\n    await asyncio.sleep(0.4)\n    r = await context.call_tool('Echo', {})\n"
         "    context.push('done', [r.ok, r.structured])\nself.task = asyncio.create_task(later())\nreturn 1"
     )
-    write_module(alone, "X", plugin(later), timeout=60)
+    write_module(alone, "X", plugin(later), timeout=300)
 
     async def main() -> None:
         async with serving(alone) as services:

@@ -104,7 +104,7 @@ def test_a_step_before_each_round_runs_in_each_round(alone: Path) -> None:
 
 FAULTS = [
     "body['messages'].clear()\nraise ValueError('x')",
-    "body['messages'][0]['content'] = 'spoilt'\nimport threading\nthreading.Event().wait(0.2)",
+    "body['messages'][0]['content'] = 'spoilt'\nimport threading\nthreading.Event().wait(0.6)",
     "return None",
     "return {'messages': 'none'}",
     "return {**body, 'bad': {1, 2}}",
@@ -118,7 +118,7 @@ FAULTS = [
 def test_one_that_fails_is_skipped_and_its_input_goes_on_unspoilt(
     alone: Path, caplog: pytest.LogCaptureFixture, fault: str
 ) -> None:
-    write_step(alone, "Bad", step(fault), timeout=50)
+    write_step(alone, "Bad", step(fault), timeout=300)
     write_step(alone, "Good", marking("!"))
     assert asyncio.run(sent(alone, "hi"))["messages"] == [{"role": "user", "content": "hi!"}]
     assert "preprocessor Bad failed and was skipped" in caplog.text

@@ -22,13 +22,13 @@ async def blocking(seconds: float) -> str:
 
 def test_a_step_that_took_long_is_told_with_the_plugins_name(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        watch = LoopWatch(slow=0.02)
-        assert await watch.stepped("Quick", asyncio.sleep(0.03, "done")) == "done"
-        assert await watch.stepped("Slow", blocking(0.03)) == "done"
+        watch = LoopWatch(slow=0.2)
+        assert await watch.stepped("Quick", asyncio.sleep(0.25, "done")) == "done"
+        assert await watch.stepped("Slow", blocking(0.25)) == "done"
 
     asyncio.run(main())
     assert [record.args[0] for record in caplog.records if record.args] == ["Slow"]  # type: ignore[index]
-    assert "plugin Slow blocked the event loop for 0.0" in caplog.text
+    assert "plugin Slow blocked the event loop for 0.2" in caplog.text
 
 
 def test_a_loop_that_is_blocked_now_is_told_with_the_place_where_it_stands(
