@@ -10,12 +10,14 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.chat.background import BackgroundTasks
+from app.chat.inner import InnerChat
 from app.chat.prepare import Preparation
 from app.chat.running import RunningTurns
 from app.chat.text_format import TextCallFormat
@@ -49,6 +51,8 @@ from app.plugins.background import BackgroundLimits
 from app.plugins.callbacks import Callbacks
 from app.plugins.discovery import PluginSet, discover
 from app.plugins.hosts import PluginHost
+from app.plugins.in_process import InProcessLimits, InProcessPlugins
+from app.plugins.in_process_context import ServerParts
 from app.plugins.processes import Processes
 from app.plugins.static_runs import STATIC_LIMITS, StaticRunner
 from app.plugins.static_values import StaticValues
@@ -75,9 +79,11 @@ from app.tools.guard import PasswordGuard
 from app.tools.rendering import ResultFormat
 from app.tools.router import Router
 from app.upstream.client import UpstreamClient
+from app.upstream.embeddings import Embeddings
 from app.upstream.fleet import UpstreamStatus
 from app.upstream.limits import UpstreamLimits
 from app.upstream.retry import RetryPolicy
+from app.upstream.side_requests import side_client
 from app.upstream.targets import resolver_of
 
 log = logging.getLogger(__name__)
@@ -87,7 +93,7 @@ REPLACE_SECONDS = 300.0
 
 AGENT_MAP = "agent_map.json"
 
-HOME_FOLDERS = ("Plugin", "Agent", "TVStxt", "dailynote", "VCPTimedContacts", "VCPTimedResults")
+HOME_FOLDERS = ("Plugin", "Agent", "TVStxt", "dailynote", "image", "file", "VCPTimedContacts", "VCPTimedResults")
 """Folders that an installation has; missing ones are made at start."""
 
 
@@ -178,16 +184,22 @@ class Services:
         self._processes = Processes(process_limits(config.settings))
         self.plugins = self._stdio_plugins()
         self.statics = self._static_plugins()
-        self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.statics)
+        self.side_requests = side_client(self.plugin_environ)
+        self.in_process = self._in_process_plugins()
+        self.routes = (*self.routes, self.in_process)
+        self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.statics, self.in_process)
         self._task_folder = TaskFolder(config.home)
         self.intake = self._intake()
         own_guards = (self._password_guard(), self._timely_guard())
-        self.router = Router((self.plugins, *sources), (*own_guards, *guards), self.events)
+        self.router = Router((self.in_process, self.plugins, *sources), (*own_guards, *guards), self.events)
         self.schedule = self._schedule()
         self.upstream = UpstreamClient(*self._upstream_settings(config), environment=config.environ)
         self.running = RunningTurns(lambda: self.settings.max_running_turns)
         self.background = BackgroundTasks()
+        self.inner_chat = self._inner_chat()
+        self.embeddings = self._embeddings()
         self.turn_parts = self._turn_parts()
+        self.in_process.changed(self._renew_turn_parts)
         self._reloader = Reloader(self, self.events)
         self._watcher = self._file_watcher(pace)
 
@@ -201,6 +213,7 @@ class Services:
         self.config = config
         self._processes.limit(process_limits(config.settings))
         self.turn_parts = self._turn_parts()
+        self.in_process.settings_changed()
         for told in self._applied:
             told(config)
 
@@ -253,6 +266,17 @@ class Services:
         settings = config.settings
         given = None if config.has_model_api else self._fallback_resolver
         return given or resolver_of(config), retry_policy(settings), upstream_limits(settings)
+
+    def _renew_turn_parts(self) -> None:
+        self.turn_parts = self._turn_parts()
+
+    def parts_of_turn(self) -> TurnParts:
+        """What a turn that begins now works with: ``turn_parts``, with the preprocessors of plugins as they are now."""
+        brought = self.in_process.preprocessors()
+        if not brought:
+            return self.turn_parts
+        preparation = self.turn_parts.preparation.also(brought)
+        return replace(self.turn_parts, preparation=preparation)
 
     @property
     def settings(self) -> Settings:
@@ -398,6 +422,41 @@ class Services:
             ),
         )
 
+    def _in_process_plugins(self) -> InProcessPlugins:
+        parts = ServerParts(
+            home=self.config.home,
+            environ=self.plugin_environ,
+            zone=lambda: self.config.zone,
+            max_depth=lambda: self.settings.max_call_depth,
+            password_wanted=lambda: self.settings.vcp_tool_code,
+            call_tool=lambda call, context: self.router.call(call, context),
+            chat=lambda body, context: self.inner_chat(body, context),
+            embed=lambda texts, model=None: self.embeddings(texts, model=model and self.model_redirect.internal(model)),
+            events=self.events,
+            auth_code=self._auth_code,
+            new_id=self.new_id,
+            clock=time.time,
+            http=self.side_requests,
+        )
+        return InProcessPlugins(
+            self.found_plugins, parts, lambda: InProcessLimits.of(self.settings), on_demand=not self.owns_home
+        )
+
+    def _inner_chat(self) -> InnerChat:
+        return InnerChat(
+            self.running,
+            self.parts_of_turn,
+            lambda: self.turn_rules(stream=False),
+            self.new_id,
+            self.model_redirect.internal,
+        )
+
+    def _embeddings(self) -> Embeddings:
+        def first_listed() -> str:
+            return self.model_redirect.internal(next(iter(self.settings.whitelist_embedding_model), ""))
+
+        return Embeddings(lambda: self.upstream, first_listed)
+
     def _static_plugins(self) -> StaticPlugins:
         runner = StaticRunner(Processes(STATIC_LIMITS), project_base=self.config.home, environ=self.plugin_environ)
         return StaticPlugins(
@@ -427,6 +486,7 @@ class Services:
                 self.statics,
                 BackgroundResultSource(self.background_results, lambda: self.settings.tool_result_max_chars),
                 *self._placeholders,
+                *self.in_process.placeholders(),
             ),
             time.time,
         )
@@ -481,6 +541,9 @@ class Services:
                 stack.push_async_callback(self.statics.stop)
                 await self.statics.start()
                 await asyncio.to_thread(self.background_results.sweep)
+            stack.push_async_callback(self.side_requests.aclose)
+            stack.push_async_callback(self.in_process.stop)
+            await self.in_process.start()
             for part in self._lifecycles:
                 stack.push_async_callback(part.stop)
                 await part.start()

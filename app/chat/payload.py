@@ -53,3 +53,21 @@ def dumps(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode("ascii")
     except RecursionError as error:
         raise BadRequestError(both("JSON 嵌套太深", "the JSON is nested too deeply")) from error
+
+
+def checked_messages(body: dict[str, Any]) -> dict[str, Any]:
+    """The chat body itself; ``BadRequestError`` when its messages are none (D10)."""
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise BadRequestError(
+            both("'messages' 必须是至少含一条消息的列表", "'messages' must be a list of at least one message")
+        )
+    for position, message in enumerate(messages):
+        if not isinstance(message, dict):
+            raise BadRequestError(
+                both(
+                    f"'messages[{position}]' 必须是含 'role' 和 'content' 的对象",
+                    f"'messages[{position}]' must be an object with 'role' and 'content'",
+                )
+            )
+    return body

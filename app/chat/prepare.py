@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +40,12 @@ class Preparation:
         self._dump = dump
         self._preprocessors = tuple(preprocessors)
         self._events = events
+
+    def also(self, preprocessors: Sequence[Preprocessor]) -> Preparation:
+        """The same with further preprocessors behind those that there are, for one turn."""
+        longer = copy.copy(self)
+        longer._preprocessors = (*self._preprocessors, *preprocessors)
+        return longer
 
     async def prepare(self, body: Body, model: str, turn_id: str) -> Prepared:
         """Expand the prompt; the client's body stays untouched, unknown fields are kept."""

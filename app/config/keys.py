@@ -12,7 +12,7 @@ from app.config.snapshot import Config
 from app.errors import ConfigError
 from app.protocol.loopback import is_loopback
 
-PLACEHOLDERS = frozenset({"please-change-me", "please-change-me-too"})
+PLACEHOLDERS = frozenset({"please-change-me", "please-change-me-too", "please-change-me-as-well"})
 """The keys that ``config.env.example`` shows; everybody knows them."""
 
 KEY_FILE = Path(".vcp") / "server.key"
@@ -58,10 +58,10 @@ def check_bind(config: Config) -> None:
     """Refuse keys that are none.
 
     ``undefined`` is refused everywhere: it is what a client sends that has no key. The placeholders of the example are
-    refused as ``Key`` or ``Image_Key`` unless the server listens on loopback. Raises ConfigError.
+    refused as ``Key``, ``Image_Key`` or ``File_Key`` unless the server listens on loopback. Raises ConfigError.
     """
     values = config.settings
-    for name, value in (("Key", values.key), ("Image_Key", values.image_key)):
+    for name, value in (("Key", values.key), ("Image_Key", values.image_key), ("File_Key", values.file_key)):
         if value.lower() == "undefined":
             raise ConfigError(
                 f'{name} is "undefined", which clients without a key send; choose another one. '

@@ -24,10 +24,10 @@ DEFAULT_ZONE = "Asia/Shanghai"
 
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-NEEDS_RESTART = frozenset({"HOST", "PORT", "Key", "ShutdownSeconds", "LiveReload"})
+NEEDS_RESTART = frozenset({"HOST", "PORT", "Key", "ShutdownSeconds", "LiveReload", "ServerLog"})
 """Settings that are read once, at the start; all others are in force as soon as they are reloaded (spec 5.11)."""
 
-_SECRETS = frozenset({"Key", "API_Key", "Image_Key", "UpstreamProxy", "AdminPassword"})
+_SECRETS = frozenset({"Key", "API_Key", "Image_Key", "File_Key", "UpstreamProxy", "AdminPassword"})
 _MAX_SHOWN = 40
 PASSED_THROUGH = (
     *(f"POST images/{kind}" for kind in ("generations", "edits", "variations")),
@@ -184,6 +184,7 @@ class Settings(BaseSettings):
     server_log_files: int = Field(default=10, alias="ServerLogFiles", ge=1, le=10_000)
     debug_dump_files: int = Field(default=200, alias="DebugDumpFiles", ge=0, le=100_000)
     live_reload: Flag = Field(default=True, alias="LiveReload")
+    file_key: str = Field(default="", alias="File_Key", repr=False)
 
     # The model API
     api_url: WebAddress = Field(default="", alias="API_URL")
@@ -236,6 +237,7 @@ class Settings(BaseSettings):
     background_result_count: int = Field(default=10_000, alias="BackgroundResultCount", ge=0, le=1_000_000)
     callback_base_url: WebAddress = Field(default="", alias="CALLBACK_BASE_URL")
     callback_body_limit_mb: int = Field(default=8, alias="CallbackBodyLimitMB", ge=1, le=32)
+    plugin_threads: int = Field(default=16, alias="PluginThreads", ge=1, le=1000)
 
     # Prompts and time
     default_timezone: ZoneName = Field(default=DEFAULT_ZONE, alias="DEFAULT_TIMEZONE")

@@ -26,7 +26,15 @@ from app.extend.events import (
     TurnFinished,
     TurnStarted,
 )
-from app.extend.plugins import InProcessPlugin, PluginChat, PluginContext, PluginEmbeddings, PluginPush, PluginTools
+from app.extend.plugins import (
+    InProcessPlugin,
+    PluginChat,
+    PluginContext,
+    PluginEmbeddings,
+    PluginPush,
+    PluginTools,
+    PluginWait,
+)
 from app.extend.prompts import Found, Piece, PlaceholderSource, Preprocessor, PromptContext, Stage, Trust
 from app.extend.server import (
     Access,
@@ -97,6 +105,7 @@ __all__ = [
     "PluginEmbeddings",
     "PluginPush",
     "PluginTools",
+    "PluginWait",
     "Preprocessor",
     "PromptContext",
     "Pushed",

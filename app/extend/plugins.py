@@ -6,11 +6,11 @@ They are trusted code of the operator and run inside the server (spec 5.7); ``do
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import httpx
 
@@ -19,14 +19,20 @@ from app.extend.server import DeclaredRoute
 from app.extend.tools import CallContext, ToolCall, ToolResult
 from app.extend.values import Body, Clock, Json
 
+T = TypeVar("T")
+
 
 class PluginTools(Protocol):
-    """Runs a tool for a plugin, through the router like every other call."""
+    """Runs a tool for a plugin, through the router like every other call; never raises, the result says what happened.
+
+    The call that is running now is found by itself, also in threads and in tasks that the plugin starts meanwhile:
+    its depth, client and deadline are carried on. ``within`` names another one.
+    """
 
     async def __call__(
         self, tool: str, arguments: Mapping[str, Json], *, within: CallContext | None = None
     ) -> ToolResult:
-        """``within`` is the call that leads to this one; it carries the depth, the client and the deadline on."""
+        """``within`` is the call that leads to this one, where it is not the one that is running now."""
         ...
 
 
@@ -34,7 +40,10 @@ class PluginChat(Protocol):
     """Runs a whole turn of our own server: prompt, model, tools (spec 7.5)."""
 
     async def __call__(self, body: Body, *, within: CallContext | None = None) -> Json:
-        """The completion; ``stream`` in the body is ignored. Raises ``VcpError`` that says what went wrong."""
+        """The completion; ``stream`` in the body is ignored. Raises ``VcpError`` that says what went wrong.
+
+        Chats that lead to tools that lead to chats end at a limit of depth.
+        """
         ...
 
 
@@ -47,18 +56,31 @@ class PluginEmbeddings(Protocol):
 
 
 class PluginPush(Protocol):
-    """Hands a message to connected clients (spec 5.8); returns at once, nobody waits for them."""
+    """Hands a message to connected clients (spec 5.8); returns at once, nobody waits for them. Any thread may call it.
+
+    Raises ``VcpError`` for data that is no JSON.
+    """
 
     def __call__(self, message_type: str, data: Json, *, target_client_type: str | None = None) -> None: ...
+
+
+class PluginWait(Protocol):
+    """Lets a plain method, which runs in a thread, wait for something asynchronous of the server."""
+
+    def __call__(self, awaitable: Awaitable[T]) -> T:
+        """The result. Raises ``RuntimeError`` in the event loop itself, where ``await`` is the word."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class PluginContext:
     """What the server gives to an in-process plugin; one object for each loaded plugin.
 
-    ``config`` are the keys of its ``configSchema`` and ``DebugMode``, resolved as for processes (spec 5.4);
-    ``environ`` is the whole configuration of now. ``store_dir`` is a folder of its own that survives updates.
-    ``http`` is shared by all plugins and closed by the server.
+    ``config`` are the keys of its ``configSchema`` and ``DebugMode``, resolved as for processes (spec 5.4); when one of
+    them changes, the plugin is loaded anew. ``environ`` is the whole configuration of now, ``PORT`` and ``Key`` of the
+    server in it. ``store_dir`` is a folder of its own that survives updates. ``auth_code`` gives the code for
+    administrators' tools, None when it cannot be read (spec 7.3). ``http`` is shared by all plugins and closed by the
+    server.
     """
 
     name: str
@@ -71,6 +93,8 @@ class PluginContext:
     chat: PluginChat
     embed: PluginEmbeddings
     push: PluginPush
+    wait: PluginWait
+    auth_code: Callable[[], str | None]
     clock: Clock
     zone: tzinfo
     log: logging.Logger
@@ -81,14 +105,17 @@ class InProcessPlugin(Protocol):
     """What ``create(context)`` of a plugin's module returns. Every method may be missing, and may be plain or async.
 
     Plain methods run in a bounded pool of threads, async ones in the server's loop, where one that blocks is named in
-    the log.
+    the log. Each has the time of the manifest's ``communication.timeout`` (``stop``: ``PluginStopSeconds``).
     """
 
     async def start(self) -> None:
         """Called once before anything else; an exception leaves the plugin out."""
 
     async def process(self, body: Body, context: PromptContext) -> Body:
-        """A preprocessor's step, at the ``stage`` that the manifest names; returns the body to go on with."""
+        """A preprocessor's step, at the ``stage`` that the manifest names; returns the body to go on with.
+
+        ``body`` is a copy of its own. An error, and what is no JSON, leaves the body as it was.
+        """
         ...
 
     async def call(self, call: ToolCall, context: CallContext) -> ToolResult | Json:
@@ -104,4 +131,7 @@ class InProcessPlugin(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Called once at the end, after a reload too."""
+        """Called once at the end, after a failed start and after a reload too.
+
+        At a reload the new object has been started and serves already, and calls of the old one have ended.
+        """

@@ -32,6 +32,9 @@ PLUGIN_TYPES = frozenset(
     {"static", "messagePreprocessor", "synchronous", "asynchronous", "service", "hybridservice"},
 )
 
+IN_PROCESS_TYPES = frozenset({"messagePreprocessor", "service", "hybridservice"})
+"""Types that are modules inside the server (spec 5.3)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -186,6 +189,8 @@ class _Reader:
         protocol = self._text(communication, "protocol", "communication.protocol") or default_protocol
         if protocol == "stdio" and not command_line:
             self._complain("entryPoint.command", "missing; the plugin cannot be started")
+        if protocol == "direct" and script.endswith(".py") and plugin_type in PLUGIN_TYPES - IN_PROCESS_TYPES:
+            self._complain("pluginType", f"{plugin_type} cannot be a module of the server (protocol direct); not run")
         capabilities = self._object(raw, "capabilities", "capabilities")
         return Manifest(
             name=name,

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from app.chat.completion_rendering import CompletionRenderer
-from app.chat.payload import loads_request
+from app.chat.payload import checked_messages, loads_request
 from app.chat.render import Renderer
 from app.chat.running import RunningTurn, StopReason
 from app.chat.stream_rendering import StreamRenderer
@@ -44,24 +44,6 @@ def parse_object(data: bytes) -> dict[str, Any]:
 def parse_chat_body(data: bytes) -> dict[str, Any]:
     """The chat body as a dict; ``BadRequestError`` naming what is wrong with it (D10)."""
     return checked_messages(parse_object(data))
-
-
-def checked_messages(body: dict[str, Any]) -> dict[str, Any]:
-    """The chat body itself; ``BadRequestError`` when its messages are none (D10)."""
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not messages:
-        raise BadRequestError(
-            both("'messages' 必须是至少含一条消息的列表", "'messages' must be a list of at least one message")
-        )
-    for position, message in enumerate(messages):
-        if not isinstance(message, dict):
-            raise BadRequestError(
-                both(
-                    f"'messages[{position}]' 必须是含 'role' 和 'content' 的对象",
-                    f"'messages[{position}]' must be an object with 'role' and 'content'",
-                )
-            )
-    return body
 
 
 def request_id(body: dict[str, Any]) -> str | None:
@@ -155,7 +137,7 @@ class ChatRoute:
         services = self._services
         found = request_id(request.body)
         handle = RunningTurn(frozenset({found} if found else ()))
-        turn = Turn(request, services.turn_rules(stream=request.stream), services.turn_parts, renderer, handle)
+        turn = Turn(request, services.turn_rules(stream=request.stream), services.parts_of_turn(), renderer, handle)
         task = services.running.start(handle, turn.run(), request.id)
         watcher = asyncio.create_task(_hung_up(receive), name=f"hang-up of {request.id}")
         try:

@@ -87,7 +87,7 @@ def test_the_example_with_everything_switched_on_is_sound(tmp_path: Path) -> Non
 
 
 def test_the_placeholder_keys_are_those_of_the_example() -> None:
-    assert {example(commented=True)[key] for key in ("Key", "Image_Key")} == PLACEHOLDERS
+    assert {example(commented=True)[key] for key in ("Key", "Image_Key", "File_Key")} == PLACEHOLDERS
 
 
 @pytest.mark.parametrize("name", list(names()))

@@ -225,3 +225,11 @@ def test_no_json_makes_the_reader_fall_over(tmp_path_factory: pytest.TempPathFac
         assert "field" in error.message
     else:
         assert manifest.timeout > 0
+
+
+@pytest.mark.parametrize("kind", ["synchronous", "static", "asynchronous"])
+def test_a_type_that_cannot_run_inside_the_server_is_told_so(tmp_path: Path, kind: str) -> None:
+    direct = {"entryPoint": {"script": "x.py"}, "communication": {"protocol": "direct"}}
+    (complaint,) = read(tmp_path, pluginType=kind, **direct).complaints
+    assert f"pluginType: {kind} cannot be a module of the server" in complaint
+    assert read(tmp_path, pluginType="service", **direct).complaints == ()

@@ -1,0 +1,52 @@
+"""Values that in-process plugins hand over, checked before the server relies on them."""
+
+from __future__ import annotations
+
+import math
+
+from app.errors import VcpError, both
+from app.extend import Json
+
+DEPTH_LIMIT = 200
+"""Deepest nesting of lists and objects; JSON writers further on recurse."""
+
+
+class NotJsonError(VcpError):
+    """A plugin returned what JSON has no words for, or more of it than is allowed; the message names the place."""
+
+    code = "not_json"
+
+
+def checked_json(value: Json, limit: int) -> Json:
+    """The value itself, when it is JSON of at most about ``limit`` characters; raises NotJsonError that names where.
+
+    Tuples count as lists. Linear in the value; strings are counted, not copied.
+    """
+    room = limit
+    waiting: list[tuple[Json, str, int]] = [(value, "$", 0)]
+    while waiting:
+        item, place, depth = waiting.pop()
+        room -= len(item) if isinstance(item, str) else 1
+        if room < 0:
+            raise NotJsonError(both(f"返回值超过上限 {limit} 个字符", f"the value is larger than {limit} characters"))
+        if depth > DEPTH_LIMIT:
+            raise NotJsonError(both(f"返回值嵌套超过 {DEPTH_LIMIT} 层", f"the value is nested over {DEPTH_LIMIT} deep"))
+        if isinstance(item, dict):
+            for key, inner in item.items():
+                if not isinstance(key, str):
+                    raise _wrong(f"{place} key", key)
+                room -= len(key)
+                waiting.append((inner, f"{place}.{key[:40]}", depth + 1))
+        elif isinstance(item, list | tuple):
+            waiting.extend((inner, f"{place}[{index}]", depth + 1) for index, inner in enumerate(item))
+        elif isinstance(item, float):
+            if not math.isfinite(item):
+                raise _wrong(place, item)
+        elif item is not None and not isinstance(item, str | int):
+            raise _wrong(place, item)
+    return value
+
+
+def _wrong(place: str, item: object) -> NotJsonError:
+    kind = type(item).__name__
+    return NotJsonError(both(f"{place} 处的 {kind} 不是 JSON", f"{place} is a {kind}, which is not JSON"))
