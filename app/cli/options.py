@@ -1,0 +1,86 @@
+"""What several commands share: options, exit codes, the configuration of the home, the event loop."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from app.config.snapshot import Config, load
+from app.errors import ConfigError, both
+from app.observe.lines import LineFormatter
+from app.services import make_home
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""Where a command adds its parser."""
+
+log = logging.getLogger(__name__)
+
+MAX_PORT = 65_535
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+
+
+def home_option() -> argparse.ArgumentParser:
+    """The option ``--home``, as a parent of a command's parser."""
+    parent = argparse.ArgumentParser(add_help=False)
+    parent.add_argument(
+        "--home",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help=both(
+            "安装目录，默认为当前目录",
+            "installation root: config.env, Plugin/, Agent/, TVStxt/, dailynote/ (default: the working directory)",
+        ),
+    )
+    return parent
+
+
+def port(text: str) -> int:
+    """A port number out of the command line."""
+    if not text.isascii() or not text.isdigit() or int(text) > MAX_PORT:
+        raise argparse.ArgumentTypeError(
+            both(f"'{text}' 不是 0 到 {MAX_PORT} 的端口号", f"'{text}' is not a port, a number from 0 to {MAX_PORT}")
+        )
+    return int(text)
+
+
+def run(work: Coroutine[Any, Any, int]) -> int:
+    """Run on the fastest event loop there is."""
+    factory = None
+    if sys.platform != "win32":
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(work)
+
+
+def home_folder(options: argparse.Namespace) -> Path:
+    """The absolute path of the home; ConfigError when there is no such folder."""
+    home: Path = options.home
+    if not home.is_dir():
+        raise ConfigError(both(f"--home {home} 不是目录", f"--home {home} is not a folder"))
+    return home.absolute()
+
+
+def configured(options: argparse.Namespace, level: int = logging.INFO) -> Config:
+    """The configuration of the home, whose folders are made; from now on the log goes to stderr."""
+    home = home_folder(options)
+    given = {"HOST": getattr(options, "host", None), "PORT": getattr(options, "port", None)}
+    config = load(home, os.environ, {key: str(value) for key, value in given.items() if value is not None})
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", config.zone))
+    logging.basicConfig(level=logging.DEBUG if config.settings.debug_mode else level, handlers=[handler])
+    for name in ("httpx", "httpcore", "asyncio", "uvicorn"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    for problem in config.problems:
+        log.warning("%s", problem)
+    make_home(config.home)
+    return config
