@@ -13,6 +13,7 @@ from app.config.keys import ServerKey, check_bind, server_key
 from app.config.snapshot import Config
 from app.demo.upstream import create_demo
 from app.errors import both
+from app.installation.lock import Ownership, own_home
 from app.protocol.loopback import is_loopback
 from app.services import Services
 from app.upstream.targets import SingleUpstream
@@ -33,10 +34,11 @@ def add_to(commands: Commands) -> None:
 def _serve(options: argparse.Namespace) -> int:
     config = configured(options)
     check_bind(config)
-    return run(_serving(config, server_key(config)))
+    with own_home(config.home, "serve") as ownership:
+        return run(_serving(config, server_key(config), ownership))
 
 
-async def _serving(config: Config, key: ServerKey) -> int:
+async def _serving(config: Config, key: ServerKey, ownership: Ownership) -> int:
     settings = config.settings
     async with AsyncExitStack() as stack:
         resolver = None
@@ -44,12 +46,17 @@ async def _serving(config: Config, key: ServerKey) -> int:
             demo_address = await stack.enter_async_context(serve(create_demo(zone=config.zone)))
             resolver = SingleUpstream(demo_address, DEMO_KEY)
         services = Services(config, key.value, resolver=resolver)
+
+        def started(address: str) -> None:
+            ownership.tell(address)
+            _announce(config, key, address)
+
         await serve_until_signal(
             create_app(services),
             settings.host,
             settings.port,
             settings.shutdown_seconds,
-            lambda address: _announce(config, key, address),
+            started,
         )
     return EXIT_OK
 
