@@ -13,7 +13,7 @@ from app.config.keys import ServerKey, check_bind, server_key
 from app.config.snapshot import Config
 from app.demo.upstream import create_demo
 from app.errors import both
-from app.installation.lock import Ownership, own_home
+from app.home.lock import Ownership, own_home
 from app.protocol.loopback import is_loopback
 from app.services import Services
 from app.upstream.targets import SingleUpstream

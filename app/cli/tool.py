@@ -14,8 +14,8 @@ from app.config.keys import server_key
 from app.config.snapshot import Config
 from app.errors import ConfigError, NotFoundError, both
 from app.extend import CallContext, Door, ErrorKind, Json, ToolCall, UpstreamTarget
-from app.installation.lock import Owner, owner_of
-from app.installation.running_server import call_through, request_text
+from app.home.lock import Owner, owner_of
+from app.home.running_server import call_through, request_text
 from app.protocol.json_text import pretty_json
 from app.protocol.timestamps import iso_millis
 from app.services import Services

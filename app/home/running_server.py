@@ -9,7 +9,7 @@ import httpx
 
 from app.errors import ConfigError, both
 from app.extend import Json
-from app.installation.lock import Owner
+from app.home.lock import Owner
 from app.protocol import markers
 from app.protocol.json_text import strict_json
 from app.protocol.tool_blocks import parse_request

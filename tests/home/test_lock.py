@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from app.installation import lock
-from app.installation.lock import LOCK_FILE, OWNER_FILE, HomeTakenError, Owner, own_home, owner_of
+from app.home import lock
+from app.home.lock import LOCK_FILE, OWNER_FILE, HomeTakenError, Owner, own_home, owner_of
 from tests.program import environment
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from app.installation.lock import own_home
+from app.home.lock import own_home
 with own_home(Path(sys.argv[1]), "serve") as ownership:
     ownership.tell("http://127.0.0.1:4711")
     print("held", flush=True)

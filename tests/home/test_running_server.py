@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import ConfigError
-from app.installation.lock import Owner
-from app.installation.running_server import ToolAnswer, call_through, request_text
+from app.home.lock import Owner
+from app.home.running_server import ToolAnswer, call_through, request_text
 from app.protocol.tool_blocks import parse_request
 from app.tools.text_calls import call_from_block
 from tests.server import ECHO, KEY, run, running, write_plugin
