@@ -26,13 +26,16 @@ MAX_PORT = 65_535
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
 
-def home_option() -> argparse.ArgumentParser:
-    """The option ``--home``, as a parent of a command's parser."""
+def home_option(default: Path | str = Path()) -> argparse.ArgumentParser:
+    """The option ``--home``, as a parent of a command's parser.
+
+    A command inside a command has ``argparse.SUPPRESS`` as default, so that what stood before it is kept.
+    """
     parent = argparse.ArgumentParser(add_help=False)
     parent.add_argument(
         "--home",
         type=Path,
-        default=Path(),
+        default=default,
         metavar="DIR",
         help=both(
             "安装目录，默认为当前目录",

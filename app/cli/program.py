@@ -9,11 +9,11 @@ import sys
 from collections.abc import Sequence
 
 from app import __version__
-from app.cli import demo, serve, tool
+from app.cli import demo, init, keys, serve, tool
 from app.cli.options import EXIT_FAILED, EXIT_USAGE
 from app.errors import VcpError, both
 
-COMMANDS = (serve, demo, tool)
+COMMANDS = (serve, init, keys, tool, demo)
 """The modules of the commands, in the order of the help; each adds its own arguments."""
 
 
