@@ -16,11 +16,10 @@ DEMO_PORT = 6010
 
 def add_to(commands: Commands) -> None:
     """Add this command's arguments."""
-    parser = commands.add_parser(
-        "demo", help=both("只启动演示模型", "start only the demo model, an OpenAI API of its own")
-    )
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=port, default=DEMO_PORT)
+    text = both("只启动演示模型", "start only the demo model, an OpenAI API of its own")
+    parser = commands.add_parser("demo", help=text, description=text)
+    parser.add_argument("--host", default="127.0.0.1", help=both("监听地址", "address to listen on"))
+    parser.add_argument("--port", type=port, default=DEMO_PORT, help=both("监听端口", "port to listen on"))
     parser.set_defaults(run=_demo)
 
 

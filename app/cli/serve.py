@@ -25,7 +25,8 @@ DEMO_KEY = "demo"
 
 def add_to(commands: Commands) -> None:
     """Add this command's arguments."""
-    parser = commands.add_parser("serve", parents=[home_option()], help=both("启动服务器", "start the server"))
+    text = both("启动服务器", "start the server")
+    parser = commands.add_parser("serve", parents=[home_option()], help=text, description=text)
     parser.add_argument("--host", help=both("监听地址", "address to listen on (HOST in config.env)"))
     parser.add_argument("--port", type=port, help=both("监听端口", "port to listen on (PORT in config.env)"))
     parser.set_defaults(run=_serve)

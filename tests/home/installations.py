@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -170,6 +171,12 @@ def old_installation(home: Path) -> Path:
     write(home, "node_modules/x/index.js", "")
     write(home, "server.js", "// the old program\n")
     return home
+
+
+def path_with_node(folder: Path) -> str:
+    """A PATH on which there is a program called node, which nothing here ever starts."""
+    write(folder, "node", "#!/bin/sh\nexit 1\n").chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, int, bytes]]:
