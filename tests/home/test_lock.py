@@ -88,11 +88,11 @@ def test_children_of_the_owner_do_not_keep_the_lock(tmp_path: Path) -> None:
         child.communicate()
 
 
-@pytest.mark.parametrize("text", ["", "{oops", "[1]", '{"pid": "7", "address": 3}', "\0", "[" * 4000])
-def test_an_owner_whose_notes_cannot_be_read_is_still_an_owner(tmp_path: Path, text: str) -> None:
+def test_an_owner_whose_notes_cannot_be_read_is_still_an_owner(tmp_path: Path) -> None:
     with holder(tmp_path) as process:
-        (tmp_path / OWNER_FILE).write_text(text)
-        assert owner_of(tmp_path) == Owner()
+        for text in ("", "{oops", "[1]", '{"pid": "7", "address": 3}', "\0", "[" * 4000):
+            (tmp_path / OWNER_FILE).write_text(text)
+            assert owner_of(tmp_path) == Owner()
         with pytest.raises(HomeTakenError, match="another process"), own_home(tmp_path, "serve"):
             pass
         process.communicate()

@@ -153,7 +153,7 @@ def test_agents_and_texts_that_include_each_other_are_told_once(tmp_path: Path) 
 
 
 def test_a_long_chain_of_agents_is_no_cycle_and_needs_no_stack(tmp_path: Path) -> None:
-    count = 3000
+    count = 1100
     for number in range(count):
         write(tmp_path, f"Agent/{number}.txt", f"{{{{a{number + 1}}}}}" if number + 1 < count else "end")
     write(tmp_path, "agent_map.json", json.dumps({f"a{number}": f"{number}.txt" for number in range(count)}))
