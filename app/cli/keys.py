@@ -36,6 +36,7 @@ def add_to(commands: Commands) -> None:
             "value.",
         ),
     )
+    # argparse looks for the empty list among the choices when no name is given.
     new.add_argument("names", nargs="*", choices=[[], *OWN_SECRETS], metavar="NAME", help=", ".join(OWN_SECRETS))
     new.set_defaults(run=_new)
 

@@ -39,6 +39,8 @@ SPOOL_BYTES = 8 * 1024 * 1024
 READS = 3
 """How often a file is read anew that is written to at the same time."""
 
+_NO_ROOM_BESIDE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
 SQLITE_SECONDS = 30.0
 """How long a database may be locked by others before it is given up."""
 
@@ -219,7 +221,7 @@ class _Backup:
     def _copied_by_sqlite(self, entry: Entry, copy: IO[bytes]) -> bool | None:
         """A consistent copy of a database that others may be using; false when it cannot be had, None if it is none."""
         deadline = self._monotonic() + SQLITE_SECONDS
-        with tempfile.TemporaryDirectory(dir=self._target.parent, prefix=".vcp-backup-") as folder:
+        with tempfile.TemporaryDirectory(dir=self._target.parent, prefix=".vcp-backup-", suffix=".tmp") as folder:
             copied = Path(folder) / "copy.sqlite"
             try:
                 _sqlite_copy(entry.path, copied, lambda: self._monotonic() > deadline)
@@ -234,6 +236,8 @@ class _Backup:
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+                if error.sqlite_errorcode & 0xFF in _NO_ROOM_BESIDE and not Path(f"{entry.path}-wal").exists():
+                    return None  # a folder in which SQLite may make no files; without a log the bytes are complete
                 self._lose(entry.name, both("数据库无法读取", "the database cannot be read") + f": {error}")
                 return False
             except sqlite3.DatabaseError:

@@ -57,10 +57,10 @@ def verified(archive: Path) -> ArchiveManifest:
     manifest: ArchiveManifest | None = None
     with _members(archive) as members:
         for info, content in members:
-            if info.name == MANIFEST and info.isreg() and manifest is None:
+            if info.name == MANIFEST and content is not None and manifest is None:
                 if info.size > MAX_MANIFEST_BYTES:
                     raise ArchiveError(both("备份清单过大", "the manifest is too large"))
-                manifest = parse_manifest(content.read() if content is not None else b"")
+                manifest = parse_manifest(content.read())
                 continue
             name = _checked(info)
             if content is not None:
@@ -266,9 +266,14 @@ def _digest(content: IO[bytes]) -> str:
     return digest.hexdigest()
 
 
+def _is_plain_file(info: tarfile.TarInfo) -> bool:
+    """A file with as many bytes as it claims: a sparse one could claim any size, and would be read for ever."""
+    return info.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not info.issparse()
+
+
 def _checked(info: tarfile.TarInfo) -> str:
     name = checked_name(info.name)
-    if not (info.isreg() or info.isdir()):
+    if not (_is_plain_file(info) or info.isdir()):
         raise ArchiveError(
             both(
                 f"备份中的 {info.name!r} 是链接或特殊文件，已拒绝",
@@ -284,7 +289,7 @@ def _members(path: Path) -> Iterator[Iterator[tuple[tarfile.TarInfo, IO[bytes] |
 
     def each(archive: tarfile.TarFile) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
         for info in archive:
-            yield info, archive.extractfile(info) if info.isreg() else None
+            yield info, archive.extractfile(info) if _is_plain_file(info) else None
 
     try:
         with tarfile.open(path, "r|gz", errors="surrogateescape") as archive:

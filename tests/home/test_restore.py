@@ -77,10 +77,17 @@ def test_a_path_that_could_lead_out_of_the_home_is_refused(tmp_path: Path, name:
     assert [path.name for path in tmp_path.iterdir() if path.name != "a.tar.gz"] == []
 
 
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, b"S"])
 def test_links_and_special_files_in_an_archive_are_refused(tmp_path: Path, kind: bytes) -> None:
     info = tarfile.TarInfo("home/link")
     info.type, info.linkname = kind, "../../outside"
+    with pytest.raises(ArchiveError, match="link or a special file"):
+        verified(archive_of(tmp_path / "a.tar.gz", {"home/a": b"1"}, info))
+
+
+def test_a_sparse_file_that_claims_to_be_endless_is_not_read(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("home/huge")
+    info.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(2**60), "GNU.sparse.name": "home/huge"}
     with pytest.raises(ArchiveError, match="link or a special file"):
         verified(archive_of(tmp_path / "a.tar.gz", {"home/a": b"1"}, info))
 

@@ -36,19 +36,13 @@ def check_settings(installation: Installation) -> Iterator[Finding]:
             CONFIG_FILE,
             subject="API_URL",
         )
-    yield from _repeated(path)
-    yield from _overridden(installation, path)
-    for name, _ in installation.config.families.agents:
-        if name in installation.config.file_keys and name not in names():
-            yield Finding(
-                Level.NOTE,
-                Topic.SETTINGS,
-                "旧式的 Agent 设置不再读取，请改用 agent_map.json",
-                "agents in config.env are not read any more; use agent_map.json",
-                CONFIG_FILE,
-                dotenv.read(path).lines().get(name),
-                subject=name,
-            )
+    try:
+        file = dotenv.read(path)
+    except ConfigError:
+        return  # told by whoever loaded the configuration
+    yield from _repeated(file)
+    yield from _overridden(installation, file)
+    yield from _legacy_agents(installation, file)
 
 
 def _problem(installation: Installation, problem: Problem, known: set[str]) -> Finding:
@@ -64,14 +58,10 @@ def _problem(installation: Installation, problem: Problem, known: set[str]) -> F
     )
 
 
-def _repeated(path: Path) -> Iterator[Finding]:
+def _repeated(file: dotenv.EnvFile) -> Iterator[Finding]:
     """Keys with several different values; the last one counts."""
-    try:
-        entries = dotenv.read(path).entries
-    except ConfigError:
-        return  # told as what it is by whoever loaded the configuration
     first: dict[str, dotenv.Entry] = {}
-    for entry in entries:
+    for entry in file.entries:
         before = first.setdefault(entry.key, entry)
         if before.value != entry.value:
             yield Finding(
@@ -85,12 +75,8 @@ def _repeated(path: Path) -> Iterator[Finding]:
             )
 
 
-def _overridden(installation: Installation, path: Path) -> Iterator[Finding]:
+def _overridden(installation: Installation, file: dotenv.EnvFile) -> Iterator[Finding]:
     """Settings of the file that a variable of the process environment beats."""
-    try:
-        file = dotenv.read(path)
-    except ConfigError:
-        return
     lines = file.lines()
     for name, value in file.values().items():
         if name in names() and name in installation.environ and installation.environ[name] != value:
@@ -99,6 +85,22 @@ def _overridden(installation: Installation, path: Path) -> Iterator[Finding]:
                 Topic.SETTINGS,
                 "被操作系统的同名环境变量覆盖",
                 "is overridden by a variable of the operating system",
+                CONFIG_FILE,
+                lines[name],
+                subject=name,
+            )
+
+
+def _legacy_agents(installation: Installation, file: dotenv.EnvFile) -> Iterator[Finding]:
+    """Agents as they were declared before there was an ``agent_map.json`` (2.3)."""
+    lines = file.lines()
+    for name, _ in installation.config.families.agents:
+        if name in lines and name not in names():
+            yield Finding(
+                Level.NOTE,
+                Topic.SETTINGS,
+                "旧式的 Agent 设置不再读取，请改用 agent_map.json",
+                "agents in config.env are not read any more; use agent_map.json",
                 CONFIG_FILE,
                 lines[name],
                 subject=name,
