@@ -295,3 +295,28 @@ def test_a_store_without_wal_is_copied_and_left_as_it_was(home: Path, tmp_path: 
     for name, (mode, _, content) in before.items():
         assert after[name][0] == mode
         assert after[name][2] == content
+
+
+@pytest.mark.parametrize(("log", "kept"), [(False, True), (True, False)])
+def test_a_database_in_a_folder_where_sqlite_may_make_no_files_is_copied_by_its_bytes_if_they_are_complete(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: bool, kept: bool
+) -> None:
+    path = home / "VectorStore" / "knowledge_base.sqlite"
+    if log:
+        write(home, "VectorStore/knowledge_base.sqlite-wal", "changes that are not in the database yet")
+
+    def refuse(*arguments: object, **options: object) -> None:
+        error = sqlite3.OperationalError("attempt to write a readonly database")
+        error.sqlite_errorcode = 1544  # SQLITE_READONLY_DIRECTORY
+        raise error
+
+    monkeypatch.setattr(sqlite3, "connect", refuse)
+    report = saved(home, tmp_path / "b.tar.gz")
+    assert report.lost == (0 if kept else 1)
+    with tarfile.open(tmp_path / "b.tar.gz") as tar:
+        if kept:
+            member = tar.extractfile("home/VectorStore/knowledge_base.sqlite")
+            assert member is not None
+            assert member.read() == path.read_bytes()
+        else:
+            assert "home/VectorStore/knowledge_base.sqlite" not in tar.getnames()
