@@ -75,6 +75,7 @@ class Verdict:
     english: str
 
 
+RECALL_PLUGIN = "RAGDiaryPlugin"
 RECALL_NOT_YET = Verdict(
     Level.WARNING,
     "本版本尚不支持记忆检索，会原样保留",
@@ -98,6 +99,11 @@ class Providers:
                 self._static[entry.placeholder.removeprefix("{{").removesuffix("}}")] = state
         self._image_key = self._config.settings.image_key or self._config.environ.get("Image_Key", "")
         self._workspaces = self._workspace_aliases()
+
+    def recall_verdict(self) -> Verdict | None:
+        """What is wrong with the recall forms; None when a plugin serves them."""
+        state = self._check.named(RECALL_PLUGIN)
+        return None if state is not None and _served(state) else RECALL_NOT_YET
 
     def verdict(self, name: str) -> Verdict | None:
         """What is wrong with ``{{name}}``; None when something provides it."""

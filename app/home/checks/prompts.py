@@ -21,7 +21,7 @@ from app.home.checks.findings import (
     line_and_column,
     read_json_file,
 )
-from app.home.checks.placeholders import ANGLES, BRACES, RECALL, RECALL_NOT_YET, Providers, Verdict
+from app.home.checks.placeholders import ANGLES, BRACES, RECALL, Providers, Verdict
 from app.home.checks.plugins import PluginCheck
 from app.prompt.agents import AgentMap, parse_agent_map
 from app.prompt.files import MAX_FILE_BYTES, TextFiles, contained
@@ -253,8 +253,9 @@ class _Check:
             if verdict is not None and name not in told:
                 told.add(name)
                 self._tell(text, match.start(), match[0], verdict)
-        for match in RECALL.finditer(text.text):
-            self._tell(text, match.start(), match[0], RECALL_NOT_YET)
+        recall = providers.recall_verdict()
+        for match in RECALL.finditer(text.text) if recall is not None else ():
+            self._tell(text, match.start(), match[0], recall)
 
     def _tell(self, text: _Text, offset: int, subject: str, verdict: Verdict) -> None:
         line, column = text.place(offset)

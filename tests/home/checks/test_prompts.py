@@ -95,6 +95,13 @@ def test_a_placeholder_that_nothing_provides_is_told_with_file_line_and_column(
     assert len(found) == (2 if placeholder[0] in "[《" or placeholder == "<<公共日记本>>" else 1)
 
 
+def test_recall_is_served_where_a_plugin_serves_it(tmp_path: Path) -> None:
+    agent(tmp_path, "[[公共日记本:1.5]] 《《公共日记本》》")
+    write_manifest(tmp_path, "RAGDiaryPlugin", entryPoint={"command": "python main.py", "interpreter": "server"})
+    write(tmp_path, "Plugin/RAGDiaryPlugin/main.py", "")
+    assert findings(tmp_path) == []
+
+
 def test_what_is_no_placeholder_is_left_alone(tmp_path: Path) -> None:
     agent(tmp_path, 'if (a) {{\n}} {{}} { {x} } "{{a\nb}}" <<<[TOOL_REQUEST]>>> << x >> [[link]]')
     assert findings(tmp_path) == []
