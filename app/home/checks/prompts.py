@@ -254,8 +254,9 @@ class _Check:
                 told.add(name)
                 self._tell(text, match.start(), match[0], verdict)
         recall = providers.recall_verdict()
-        for match in RECALL.finditer(text.text) if recall is not None else ():
-            self._tell(text, match.start(), match[0], recall)
+        if recall is not None:
+            for match in RECALL.finditer(text.text):
+                self._tell(text, match.start(), match[0], recall)
 
     def _tell(self, text: _Text, offset: int, subject: str, verdict: Verdict) -> None:
         line, column = text.place(offset)
