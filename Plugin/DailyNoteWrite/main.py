@@ -25,8 +25,9 @@ def fail(message: str) -> int:
 def main() -> int:
     """Run one call; returns the exit code."""
     try:
-        from daily_note.failure import NoteError
         from daily_note.writing import write
+
+        from app.memory.diary_files import DiaryError
     except ImportError as error:
         return fail(
             f"DailyNoteWrite 需要用运行服务器的 Python 解释器启动（缺少 {error.name}）/ "
@@ -34,8 +35,8 @@ def main() -> int:
         )
     try:
         answer({"status": "success", **write(sys.stdin.buffer)})
-    except NoteError as error:
-        return fail(str(error))
+    except DiaryError as error:
+        return fail(error.message)
     except UnicodeEncodeError as error:
         return fail(
             f"系统编码写不出这个文件名（{error.object[error.start : error.end]!r}），请设置 PYTHONUTF8=1 / "

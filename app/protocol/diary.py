@@ -22,7 +22,9 @@ MAX_NAME_BYTES = 255
 """Longest file or folder name in UTF-8; the common file systems take no more."""
 
 _MAX_DATE_BYTES = 200
-"""Room for the date in a file name; the rest belongs to time, number and extension."""
+"""Room for the date and the suffix in a file name; the rest belongs to time, number and extension."""
+
+_MAX_SUFFIX_BYTES = 120
 
 _BLANK = "[" + BLANKS + "]"
 
@@ -135,15 +137,18 @@ def normalise_date(date: str) -> str:
     return _DATE_SEPARATORS.sub("-", _CONTROL_BUT_BLANK.sub("", date).strip(BLANKS))
 
 
-def file_name(date: str, moment: datetime, extension: str = "txt", attempt: int = 1) -> str:
+def file_name(date: str, moment: datetime, extension: str = "txt", attempt: int = 1, suffix: str = "") -> str:
     """``<date>-<HH>_<mm>_<ss>.<extension>``; the second attempt for a taken name ends in ``_2``, and so on.
 
-    ``moment`` is read as it stands: the caller gives it in the zone of the diaries (D81). Characters of the date that
-    no file name can hold are left out, and an overlong date is cut.
+    ``moment`` is read as it stands: the caller gives it in the zone of the diaries (D81). Characters of the date and of
+    the ``suffix`` (``-<suffix>`` behind the time, memory.md 1.6) that no file name can hold are left out, and overlong
+    ones are cut.
     """
-    stem = _cut(_FORBIDDEN.sub("", normalise_date(date)), _MAX_DATE_BYTES)
+    end = _cut(_FORBIDDEN.sub("", suffix).strip(BLANKS + ".-"), _MAX_SUFFIX_BYTES)
+    end = f"-{end}" if end else ""
+    stem = _cut(_FORBIDDEN.sub("", normalise_date(date)), _MAX_DATE_BYTES - len(end.encode("utf-8")))
     number = "" if attempt == 1 else f"_{attempt}"
-    return f"{stem}-{moment:%H_%M_%S}{number}.{extension}"
+    return f"{stem}-{moment:%H_%M_%S}{end}{number}.{extension}"
 
 
 def heading(date: str, signature: str) -> str:

@@ -12,7 +12,7 @@ import httpx
 
 from app.protocol.diary import normalise_tags
 
-from .note import TagModel
+from .tag_model import TagModel
 
 ATTEMPTS = 3
 WAITS = (1.0, 2.0)

@@ -8,10 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
+from app.memory.diary_files import DiaryError, create_note, notebook_folder, replace_note
+from app.memory.diary_requests import MAX_INPUT_BYTES, read_arguments, read_note, read_settings
 from app.protocol.diary import diary_text, split_author, split_tag_line
 
-from .note import MAX_INPUT_BYTES, TagModel, read_note, read_settings
-from .storage import create_note, notebook_folder, replace_note
+from .tag_model import TagModel, read_tag_model
 
 _PLUGIN_FOLDER = Path(__file__).resolve().parent.parent
 
@@ -22,9 +23,10 @@ def write(stdin: BinaryIO) -> dict[str, str]:
     The note is on the disk before any model is asked for its tags: a tagger that fails, or a server that stops in the
     meantime, loses nothing.
     """
-    note = read_note(stdin.read(MAX_INPUT_BYTES + 1))
+    note = read_note(read_arguments(stdin.read(MAX_INPUT_BYTES + 1)))
     settings = read_settings(os.environ)
-    for warning in settings.warnings:
+    tag_model, no_tags_why, tag_warnings = read_tag_model(os.environ)
+    for warning in (*settings.warnings, *tag_warnings):
         print(f"DailyNoteWrite: {warning}", file=sys.stderr)
     folder_name, signature = split_author(note.maid)
     body, tag_line = split_tag_line(note.content.replace("\r\n", "\n"))
@@ -33,9 +35,9 @@ def write(stdin: BinaryIO) -> dict[str, str]:
     path = create_note(folder, note.date, datetime.now(settings.zone), settings.extension, text)
     message = f"Diary saved to {path}"
     if tag_line is None:
-        why = settings.no_tags_why
-        if settings.tag_model is not None:
-            why = _add_tags(path, text, (note.date, signature, body), settings.tag_model)
+        why = no_tags_why
+        if tag_model is not None:
+            why = _add_tags(path, text, (note.date, signature, body), tag_model)
         if why:
             message += f"\n没有标签 / Stored without tags: {why}"
     return {"message": message, "filePath": str(path)}
@@ -51,6 +53,6 @@ def _add_tags(path: Path, text: str, parts: tuple[str, str, str], model: TagMode
         tag_line = tags_for(body, model, _PLUGIN_FOLDER)
         if replace_note(path, text, diary_text(date, signature, body, tag_line)):
             return ""
-    except (NoTagsError, OSError) as error:
+    except (NoTagsError, DiaryError, OSError) as error:
         return str(error)
     return "日记在此期间被改动 / the note was changed in the meantime"

@@ -1,0 +1,1 @@
+"""The long memory: diary files that people and models write."""

@@ -1,0 +1,123 @@
+"""Edits of diaries by text (memory.md 1.6 ``update``; B3, P45, P50)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.memory import diary_edits
+from app.memory.diary_edits import Edit, edit_diary
+from app.memory.diary_files import DiaryError
+from app.memory.diary_requests import MAX_CONTENT_BYTES
+
+TARGET = "the river was high today"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    diaries = tmp_path / "dailynote"
+    for name, text in {
+        "Nova/2025-01-01-08_00_00.txt": f"[2025-01-01] - Nova\nfirst, {TARGET}, {TARGET}\nTag: a",
+        "Nova/2025-01-02-08_00_00.txt": f"second, {TARGET}",
+        "Nova的知识/a.md": f"knowledge, {TARGET}",
+        "公共/a.txt": f"shared, {TARGET}",
+        "公共/.hidden.txt": f"hidden, {TARGET}",
+        "公共/b.json": f"data, {TARGET}",
+    }.items():
+        path = diaries / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    return diaries
+
+
+def edited(root: Path, **more: str) -> str:
+    return str(edit_diary(root, Edit(**({"target": TARGET, "replacement": "NEW"} | more))).relative_to(root))
+
+
+def test_the_first_occurrence_in_the_first_note_is_replaced_and_nothing_else(root: Path) -> None:
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    assert edited(root, maid="Nova") == "Nova/2025-01-01-08_00_00.txt"
+    changed = {path for path, data in before.items() if path.read_bytes() != data}
+    assert [path.read_text("utf-8") for path in changed] == [f"[2025-01-01] - Nova\nfirst, NEW, {TARGET}\nTag: a"]
+
+
+@pytest.mark.parametrize(
+    ("where", "note"),
+    [
+        ({}, "Nova/2025-01-01-08_00_00.txt"),
+        ({"maid": "Nova"}, "Nova/2025-01-01-08_00_00.txt"),
+        ({"maid": "Nova的"}, "Nova的知识/a.md"),
+        ({"maid": "[公共]小克"}, "公共/a.txt"),
+        ({"maid": "[公共]"}, "公共/a.txt"),
+        ({"maid": "小克", "folder": "公共"}, "公共/a.txt"),
+    ],
+)
+def test_the_maid_or_the_folder_says_where_is_searched(root: Path, where: dict[str, str], note: str) -> None:
+    assert edited(root, **where) == note
+
+
+@pytest.mark.parametrize("target", ["short", "x" * 14, "汉" * 14, "😀" * 7])
+def test_a_short_target_is_refused(root: Path, target: str) -> None:
+    with pytest.raises(DiaryError, match="at least 15"):
+        edited(root, target=target)
+
+
+def test_the_length_is_counted_in_utf_16_units(root: Path) -> None:
+    with pytest.raises(DiaryError, match="no note contains"):
+        edited(root, target="😀" * 8)
+
+
+@pytest.mark.parametrize(
+    "where", [{"maid": "[../outside]x"}, {"folder": "../outside"}, {"folder": ".."}, {"maid": "[]x"}]
+)
+def test_no_name_leads_out_of_the_diary_folder(root: Path, where: dict[str, str]) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "a.txt").write_text(TARGET, "utf-8")
+    with pytest.raises(DiaryError, match="no notebook called"):
+        edited(root, **where)
+    assert (outside / "a.txt").read_text("utf-8") == TARGET
+
+
+def test_links_out_of_the_diary_folder_are_not_followed(root: Path) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "a.txt").write_text(TARGET, "utf-8")
+    (root / "Alink").symlink_to(outside)
+    (root / "公共/0.txt").symlink_to(outside / "a.txt")
+    assert edited(root, maid="公共") == "公共/a.txt"
+    with pytest.raises(DiaryError, match="begins with"):
+        edited(root, maid="Alink")
+    assert (outside / "a.txt").read_text("utf-8") == TARGET
+
+
+def test_windows_line_ends_are_found_and_kept(root: Path) -> None:
+    note = root / "公共/a.txt"
+    note.write_bytes(b"one long line here\r\nanother long line\r\nend")
+    assert edited(root, maid="公共", target="line here\nanother long", replacement="x\ny") == "公共/a.txt"
+    assert note.read_bytes() == b"one long x\r\ny line\r\nend"
+
+
+def test_notes_that_cannot_be_read_are_passed_over_and_named(root: Path) -> None:
+    (root / "公共/0.txt").write_bytes(b"\xff\xfe" + TARGET.encode())
+    (root / "公共/1.txt").write_bytes(b"x" * (MAX_CONTENT_BYTES + 1))
+    assert edited(root, maid="公共") == "公共/a.txt"
+    with pytest.raises(DiaryError, match=r"not readable: 公共/0\.txt, 公共/1\.txt"):
+        edited(root, maid="公共", target="nowhere to be found at all")
+
+
+def test_a_note_does_not_grow_beyond_the_limit(root: Path) -> None:
+    with pytest.raises(DiaryError, match="too large"):
+        edited(root, maid="公共", replacement="x" * MAX_CONTENT_BYTES)
+
+
+def test_an_endless_diary_is_not_searched_for_ever(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diary_edits, "MAX_FILES", 2)
+    with pytest.raises(DiaryError, match="more than 2 notes"):
+        edited(root, target="nowhere to be found at all")
+
+
+def test_an_installation_without_diaries_has_no_notebook(tmp_path: Path) -> None:
+    with pytest.raises(DiaryError, match="no notebook"):
+        edited(tmp_path / "dailynote")
