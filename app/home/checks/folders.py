@@ -9,6 +9,7 @@ from pathlib import Path
 
 from app.errors import both
 from app.home.checks.findings import Finding, Installation, Level, Topic, entries
+from app.services import HOME_FOLDERS
 
 MAX_COUNTED = 1_000_000
 """Files of a folder that are counted at most."""
@@ -38,7 +39,6 @@ _FOLDERS = (
     ("AdminPanel", NOT_NEEDED),
     ("node_modules", both("仅供 Node 插件使用", "only for plugins that run in Node")),
 )
-_EXPECTED = ("Agent", "TVStxt", "dailynote", "Plugin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def count_folders(installation: Installation) -> tuple[FolderCount, ...]:
 def check_folders(installation: Installation) -> Iterator[Finding]:
     """Findings about the folders themselves."""
     home = installation.home
-    for name in _EXPECTED:
+    for name in HOME_FOLDERS:
         folder = home / name
         if not folder.exists():
             yield Finding(

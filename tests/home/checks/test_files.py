@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.home.checks.findings import Level, Topic
+from app.services import HOME_FOLDERS
 from tests.home.checks.looked_at import about, looked_at, told
 from tests.home.installations import direct, old_installation, write, write_manifest
 
@@ -94,7 +95,8 @@ def test_folders_that_are_missing_or_none_are_told(tmp_path: Path) -> None:
     write(tmp_path, "Agent", "a file")
     (tmp_path / "Plugin").mkdir()
     found = about(looked_at(tmp_path), Topic.FOLDERS)
-    assert told(found) == [("error", "Agent", ""), ("note", "TVStxt/", ""), ("note", "dailynote/", "")]
+    missing = [name for name in HOME_FOLDERS if name not in ("Agent", "Plugin")]
+    assert told(found) == [("error", "Agent", ""), *(("note", f"{name}/", "") for name in missing)]
 
 
 def test_a_notebook_that_is_a_link_to_the_outside_is_told(tmp_path: Path) -> None:
