@@ -116,9 +116,11 @@ class _Check:
         if isinstance(value, JsonFault):
             self.findings.append(value.finding(Level.ERROR, Topic.PROMPTS, AGENT_MAP))
             return {}
-        text = (self._home / AGENT_MAP).read_text(encoding="utf-8-sig")
         try:
+            text = (self._home / AGENT_MAP).read_text(encoding="utf-8-sig")
             found = parse_agent_map(text, AGENT_MAP)
+        except OSError:
+            return {}  # it went away this very moment
         except ValueError:
             self._find(Level.ERROR, "应是一个 JSON 对象", "must be a JSON object", AGENT_MAP)
             return {}
