@@ -14,6 +14,8 @@ RUN /opt/vcp/bin/python -m pip install --no-cache-dir --disable-pip-version-chec
 COPY pyproject.toml README.md LICENSE config.env.example ./
 COPY app app
 COPY Plugin Plugin
+COPY Agent/Nova.txt Agent/Nova.txt
+COPY TVStxt/ToolGuide.txt TVStxt/ToolGuide.txt
 RUN /opt/vcp/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-index --no-deps --no-build-isolation . \
     && /opt/vcp/bin/python -m compileall -q /opt/vcp
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.config.durable import create_atomic, write_atomic
 from app.config.snapshot import Config
-from app.errors import ConfigError
+from app.errors import ConfigError, both
 from app.protocol.loopback import is_loopback
 
 PLACEHOLDERS = frozenset({"please-change-me", "please-change-me-too", "please-change-me-as-well"})
@@ -54,6 +54,42 @@ def server_key(config: Config) -> ServerKey:
     return ServerKey(value, generated=True, path=path)
 
 
+def stored_key(home: Path) -> str:
+    """The generated key of a home, empty if there is none; nothing is changed or made. Raises OSError."""
+    return _read(home / KEY_FILE)
+
+
+def replace_key(config: Config) -> ServerKey:
+    """Put a new generated key in the place of the old one, atomically; a server that runs keeps the one it has.
+
+    Raises ConfigError if ``Key`` is configured, since a generated one would have no effect, or nothing can be written.
+    """
+    if config.settings.key:
+        where = "config.env" if "Key" in config.file_keys else both("环境变量", "the process environment")
+        raise ConfigError(
+            both(
+                f"Key 已在 {where} 中设置，自动生成的密钥不会生效：请在那里修改 Key，或删除它后再运行此命令",
+                f"Key is configured in {where}, so a generated key would have no effect: change Key there, or remove "
+                "it and run this command again",
+            )
+        )
+    path = config.home / KEY_FILE
+    value = strong_value()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomic(path, f"{value}\n".encode(), mode=0o600)
+    except OSError as error:
+        raise ConfigError(
+            both(f"无法写入 {path}", f"{path} cannot be written") + f": {error.strerror or error}"
+        ) from error
+    return ServerKey(value, generated=True, path=path)
+
+
+def strong_value() -> str:
+    """A new secret of letters, digits, ``-`` and ``_`` that nobody can guess (256 bits)."""
+    return secrets.token_urlsafe(_KEY_BYTES)
+
+
 def check_bind(config: Config) -> None:
     """Refuse keys that are none.
 
@@ -78,7 +114,7 @@ def check_bind(config: Config) -> None:
 
 def _created(path: Path) -> str:
     """A new key in the file, or that of another process which was first."""
-    content = f"{secrets.token_urlsafe(_KEY_BYTES)}\n".encode()
+    content = f"{strong_value()}\n".encode()
     if not create_atomic(path, content, mode=0o600) and not _stored(path):
         write_atomic(path, content, mode=0o600)  # blank or damaged: there is no key in it to lose
     return _stored(path)
@@ -86,15 +122,20 @@ def _created(path: Path) -> str:
 
 def _stored(path: Path) -> str:
     """The key in the file; empty if there is none in it. Closes the file to others where it is open to them."""
+    value = _read(path)
+    if value and path.stat().st_mode & 0o077:
+        # A key that was put there from outside may lie on a read-only mount; it is still the key.
+        with suppress(OSError):
+            path.chmod(0o600)
+    return value
+
+
+def _read(path: Path) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_KEY_FILE_BYTES)
     except FileNotFoundError:
         return ""
-    if path.stat().st_mode & 0o077:
-        # A key that was put there from outside may lie on a read-only mount; it is still the key.
-        with suppress(OSError):
-            path.chmod(0o600)
     try:
         value = data.decode("ascii").strip()
     except UnicodeDecodeError:

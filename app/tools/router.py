@@ -117,7 +117,7 @@ class Router:
             if found is None:
                 return ToolResult(
                     error_kind=ErrorKind.UNKNOWN_TOOL,
-                    message=both(f'没有名为 "{call.tool}" 的工具', f'no tool is called "{call.tool}"'),
+                    message=no_such_tool(call.tool),
                 )
             source, spec, command = found
             return await source.call(spec, prepare_arguments(spec, call, command), context, started)
@@ -126,6 +126,11 @@ class Router:
         except Exception as error:  # a faulty tool source must not take the turn with it
             log.exception("tool %s failed inside its source", call.tool)
             return ToolResult(error_kind=ErrorKind.EXECUTION, message=f"{type(error).__name__}: {error}")
+
+
+def no_such_tool(name: str) -> str:
+    """The message of a call whose tool nobody has."""
+    return both(f'没有名为 "{name}" 的工具', f'no tool is called "{name}"')
 
 
 def prepare_arguments(spec: ToolSpec, call: ToolCall, command: str | None) -> ToolCall:

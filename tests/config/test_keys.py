@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from pathlib import Path
 
 import pytest
 
-from app.config.keys import KEY_FILE, ServerKey, check_bind, server_key
+from app.config.dotenv import quote
+from app.config.keys import (
+    KEY_FILE,
+    ServerKey,
+    check_bind,
+    replace_key,
+    server_key,
+    stored_key,
+    strong_value,
+)
 from app.config.snapshot import load
 from app.errors import ConfigError
 
@@ -112,3 +122,37 @@ def test_the_key_of_clients_without_a_key_is_refused_everywhere(tmp_path: Path, 
 )
 def test_real_keys_and_generated_ones_may_be_offered_anywhere(tmp_path: Path, environ: dict[str, str]) -> None:
     check_bind(load(tmp_path, environ))
+
+
+@posix
+def test_a_generated_key_is_read_without_changing_its_file(tmp_path: Path) -> None:
+    assert stored_key(tmp_path) == ""
+    assert list(tmp_path.iterdir()) == []
+    key = server_key(load(tmp_path, {}))
+    (tmp_path / KEY_FILE).chmod(0o644)
+    assert stored_key(tmp_path) == key.value
+    assert stat.S_IMODE((tmp_path / KEY_FILE).stat().st_mode) == 0o644
+
+
+@posix
+def test_a_generated_key_is_replaced_by_a_strong_one_for_its_owner_alone(tmp_path: Path) -> None:
+    old = server_key(load(tmp_path, {}))
+    new = replace_key(load(tmp_path, {}))
+    assert (new.generated, new.path, new.value != old.value, len(new.value)) == (True, tmp_path / KEY_FILE, True, 43)
+    assert server_key(load(tmp_path, {})).value == new.value
+    assert stat.S_IMODE((tmp_path / KEY_FILE).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(("environ", "where"), [({}, "config.env"), ({"Key": "k"}, "environment")])
+def test_a_configured_key_is_not_replaced(tmp_path: Path, environ: dict[str, str], where: str) -> None:
+    if not environ:
+        (tmp_path / "config.env").write_text("Key=k\n")
+    with pytest.raises(ConfigError, match=where):
+        replace_key(load(tmp_path, environ))
+    assert not (tmp_path / KEY_FILE).exists()
+
+
+def test_strong_values_need_no_quotes_and_never_repeat() -> None:
+    values = {strong_value() for _ in range(50)}
+    assert len(values) == 50
+    assert all(quote(value) == value for value in values)

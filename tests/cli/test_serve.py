@@ -1,15 +1,14 @@
-"""The commands as a person uses them: real processes, real signals, real exit codes."""
+"""``vcp serve`` as a person uses it: real processes, real signals, real exit codes."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import shlex
 import signal
 import socket
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +17,12 @@ from typing import Any
 import httpx
 import pytest
 
-from app.cli import main
 from app.demo.script import Hold, Reply, Send, say
 from app.demo.scripted import ScriptedUpstream
 from app.services import HOME_FOLDERS
-from tests.plugins.watching import appears, lives, vanishes
-from tests.program import VCP, Program, environment, started, vcp
+from tests.cli.commands import PLUGIN_SLEEPER, refused
+from tests.plugins.watching import appears, lives
+from tests.program import Program, started
 from tests.server import call_text, read_stream, run, write_plugin
 
 QUESTION = {"model": "any", "messages": [{"role": "user", "content": "What is 12*7?"}]}
@@ -169,15 +168,6 @@ def test_a_generated_key_is_not_shown_where_other_machines_get_in_and_the_curl_l
 # ---------------------------------------------------------------- What cannot be begun
 
 
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Run a command that must end with exit code 2; returns its complaint, and there is nothing on stdout."""
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    printed = capsys.readouterr()
-    assert (ended.value.code, printed.out) == (2, "")
-    return printed.err
-
-
 @pytest.mark.parametrize("name", ["Key", "Image_Key"])
 def test_a_placeholder_key_is_refused_where_other_machines_get_in(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
@@ -222,13 +212,6 @@ def test_a_command_line_without_sense_is_refused(capsys: pytest.CaptureFixture[s
 
 
 # ---------------------------------------------------------------- The end of a server
-
-SLEEPER = """
-import os, time
-open("pid.tmp", "w").write(str(os.getpid()))
-os.rename("pid.tmp", "pid")
-time.sleep(600)
-"""
 
 
 @asynccontextmanager
@@ -297,7 +280,7 @@ def test_a_tool_that_runs_too_long_ends_with_the_server(tmp_path: Path) -> None:
     """P43: the stream has a proper end, the exit code is 0, and no process is left."""
 
     async def test() -> None:
-        folder = write_plugin(tmp_path, "Sleeper", SLEEPER)
+        folder = write_plugin(tmp_path, "Sleeper", PLUGIN_SLEEPER)
         async with ScriptedUpstream([say(call_text("Sleeper"))]) as upstream:
             configured(tmp_path, upstream.base_url, "ShutdownSeconds=1", "PluginStopSeconds=1")
             with started("serve", "--port", "0", cwd=tmp_path) as program:
@@ -330,84 +313,3 @@ def test_a_second_signal_does_not_wait_for_open_answers(tmp_path: Path) -> None:
             assert "Traceback" not in program.logged
 
     run(test())
-
-
-# ---------------------------------------------------------------- vcp tool, vcp demo
-
-
-def test_a_tool_prints_its_result_as_json(tmp_path: Path) -> None:
-    done = vcp("tool", "SciCalculator", "expression=1+1", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "2" in json.dumps(json.loads(done.stdout))
-
-
-def outcome(capsys: pytest.CaptureFixture[str], home: Path, *words: str) -> tuple[int, dict[str, Any]]:
-    with pytest.raises(SystemExit) as ended:
-        main(("tool", "--home", str(home), *words))
-    assert isinstance(ended.value.code, int)
-    return ended.value.code, json.loads(capsys.readouterr().out)
-
-
-def test_a_tool_that_fails_gives_exit_code_1_and_says_why(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, told = outcome(capsys, tmp_path, "SciCalculator", "expression=1/0")
-    assert code == 1
-    assert "zero" in json.dumps(told)
-
-
-def test_a_value_may_contain_anything(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    write_plugin(
-        tmp_path, "Echo", 'import sys, json\nprint(json.dumps({"status": "success", "result": json.load(sys.stdin)}))'
-    )
-    code, told = outcome(capsys, tmp_path, "Echo", "text=a=b 「末」 \n", "empty=", "名=值")
-    assert code == 0
-    assert {"text": "a=b 「末」 \n", "empty": "", "名": "值"}.items() <= told.items()
-
-
-def test_a_tool_that_nobody_has_cannot_be_begun(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert "NoSuchTool" in refused(capsys, "tool", "--home", str(tmp_path), "NoSuchTool", "a=b")
-
-
-@pytest.mark.parametrize("field", ["expression", "=1", ""])
-def test_an_argument_that_is_not_key_and_value_is_refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, field: str
-) -> None:
-    told = refused(capsys, "tool", "--home", str(tmp_path), "SciCalculator", field)
-    assert f"'{field}' is not key=value" in told
-
-
-@pytest.fixture
-def heard_interrupts() -> Iterator[None]:
-    """Programs started in the test hear SIGINT, also when the tests run in the background of a script that does not."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("heard_interrupts")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_tool_that_is_broken_off_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
-    folder = write_plugin(tmp_path, "Sleeper", SLEEPER)
-
-    async def test() -> None:
-        process = await asyncio.create_subprocess_exec(
-            *VCP, "tool", "Sleeper", cwd=tmp_path, env=environment(), stderr=asyncio.subprocess.PIPE
-        )
-        await appears(folder / "pid")
-        process.send_signal(number)
-        _, errors = await process.communicate()
-        assert process.returncode == 1
-        assert b"Traceback" not in errors
-        await vanishes(int((folder / "pid").read_text()))
-
-    run(test())
-
-
-def test_the_demo_model_runs_alone_and_takes_any_key(tmp_path: Path) -> None:
-    with started("demo", "--port", "0", cwd=tmp_path, last_line="demo model") as program:
-        address = re.findall(r"API_URL=(\S+)", program.banner)[0]
-        headers = {"Authorization": "Bearer whatever"}
-        answer = httpx.post(f"{address}/v1/chat/completions", json=QUESTION, headers=headers, trust_env=False)
-        assert "SciCalculator" in answer.json()["choices"][0]["message"]["content"]
-        assert program.stop(signal.SIGINT) == 0
-        assert program.logged == ""
-    assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ import pytest
 from app.errors import ConfigError
 from app.services import make_home
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_an_output_without_chinese_letters_does_not_end_a_command(tmp_path: Path) -> None:

@@ -1,0 +1,44 @@
+"""The ``vcp`` command: its arguments are read here, and what ends a command becomes an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import sys
+from collections.abc import Sequence
+
+from app import __version__
+from app.cli import backup, check, demo, init, keys, restore, serve, tool
+from app.cli.options import EXIT_FAILED, EXIT_USAGE
+from app.errors import VcpError, both
+
+COMMANDS = (serve, init, check, keys, backup, restore, tool, demo)
+"""The modules of the commands, in the order of the help; each adds its own arguments."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the ``vcp`` command; exits with 0, 1 (the work failed) or 2 (it could not be begun)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks Chinese letters must not end the program
+            stream.reconfigure(errors="backslashreplace")
+    options = _parser().parse_args(arguments)
+    try:
+        code = options.run(options)
+    except VcpError as error:
+        print(f"vcp: {error.message}", file=sys.stderr)
+        code = EXIT_USAGE
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        code = EXIT_FAILED
+    sys.exit(code)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vcp", description=both("兼容 OpenAI 的聊天中间件服务器", "OpenAI-compatible chat middleware server")
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        command.add_to(commands)
+    return parser

@@ -1,0 +1,131 @@
+"""``vcp serve``: start the server."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import shlex
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from app import __version__
+from app.cli.options import (
+    EXIT_OK,
+    Commands,
+    home_option,
+    log_as_configured,
+    log_to_screen,
+    port,
+    prepare_home,
+    reader,
+    run,
+)
+from app.config.keys import ServerKey, check_bind, server_key
+from app.config.snapshot import Config
+from app.demo.upstream import create_demo
+from app.errors import both
+from app.home.lock import Ownership, own_home
+from app.observe.lines import LineFormatter
+from app.observe.server_log import LAYOUT, LOG_FOLDER, ServerLog, log_limits
+from app.protocol.loopback import is_loopback
+from app.services import Services
+from app.upstream.targets import SingleUpstream
+from app.web.app import create_app
+from app.web.server import serve, serve_until_signal
+
+DEMO_KEY = "demo"
+
+
+def add_to(commands: Commands) -> None:
+    """Add this command's arguments."""
+    text = both("启动服务器", "start the server")
+    parser = commands.add_parser("serve", parents=[home_option()], help=text, description=text)
+    parser.add_argument("--host", help=both("监听地址", "address to listen on (HOST in config.env)"))
+    parser.add_argument("--port", type=port, help=both("监听端口", "port to listen on (PORT in config.env)"))
+    parser.set_defaults(run=_serve)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    read_config = reader(options)
+    config = read_config()
+    log_to_screen(config)
+    check_bind(config)
+    with own_home(config.home, "serve") as ownership:
+        if config.settings.server_log:
+            _log_to_disk(config)
+        prepare_home(config)
+        return run(_serving(config, server_key(config), read_config, ownership))
+
+
+async def _serving(config: Config, key: ServerKey, read_config: Callable[[], Config], ownership: Ownership) -> int:
+    settings = config.settings
+    async with AsyncExitStack() as stack:
+        resolver = None
+        if not config.has_model_api:
+            demo_address = await stack.enter_async_context(serve(create_demo(zone=config.zone)))
+            resolver = SingleUpstream(demo_address, DEMO_KEY)
+        services = Services(config, key.value, resolver=resolver, read_config=read_config)
+        services.on_applied(log_as_configured)
+        for handler in logging.getLogger().handlers:
+            if isinstance(handler, ServerLog):
+                handler.follow(lambda: log_limits(services.settings))
+
+        def started(address: str) -> None:
+            services.served_at(address)
+            ownership.tell(address)
+            _announce(config, key, address)
+
+        await serve_until_signal(create_app(services), settings.host, settings.port, settings.shutdown_seconds, started)
+    return EXIT_OK
+
+
+def _log_to_disk(config: Config) -> None:
+    """Keep the log in a file of this start too (spec 1.13)."""
+    written = ServerLog(config.home / LOG_FOLDER, lambda: log_limits(config.settings), config.zone)
+    written.setFormatter(LineFormatter(LAYOUT, config.zone))
+    logging.getLogger().addHandler(written)
+
+
+def _announce(config: Config, key: ServerKey, address: str) -> None:
+    """Tell a person at the terminal how to use the server; a key only where D42 allows it."""
+    lines = [
+        "",
+        f"  VCP server {__version__} is running; Ctrl-C stops it. / 服务已启动，按 Ctrl-C 停止。",
+        "",
+        f"  base URL / 接口地址   {address}/v1",
+    ]
+    assignment = None
+    if key.path is None:
+        lines.append("  key / 密钥            the Key that you configured / 你配置的 Key")
+        assignment, bearer = "  KEY='…'", '"Authorization: Bearer $KEY"'
+    elif is_loopback(config.settings.host):
+        lines.append(f"  key / 密钥            {key.value}")
+        bearer = shlex.quote(f"Authorization: Bearer {key.value}")
+    else:
+        lines.append(f"  key / 密钥            generated, kept in / 已生成，保存于 {key.path}")
+        bearer = f'"Authorization: Bearer $(cat {shlex.quote(str(key.path))})"'
+    if not config.has_model_api:
+        unusable = bool(config.environ.get("API_URL", "").strip())
+        missing = "The API_URL cannot be used, see the warning" if unusable else "No API_URL is configured"
+        missing_zh = "API_URL 无法使用，见警告" if unusable else "未配置 API_URL"
+        lines += [
+            "",
+            f"  {missing}: answers come from the built-in demo model, which follows fixed rules.",
+            "  For a real model copy config.env.example to config.env and set API_URL and API_Key.",
+            f"  {missing_zh}：当前由内置演示模型按固定规则作答。",
+            "  要使用真实模型，请把 config.env.example 复制为 config.env，并填写 API_URL 和 API_Key。",
+        ]
+    request = f"{address}/v1/models -H {bearer}"  # which models a configured service has is not known here
+    if not config.has_model_api:
+        body = json.dumps({"model": "vcp-demo", "messages": [{"role": "user", "content": "What is 12*7?"}]})
+        kind = "-H 'Content-Type: application/json'"
+        request = f"{address}/v1/chat/completions -H {bearer} {kind} -d {shlex.quote(body)}"
+    lines += [
+        "",
+        "  Try it / 试一试:",
+        *([assignment] if assignment else []),
+        f"  curl {request}",
+        "",
+    ]
+    print("\n".join(lines), flush=True)

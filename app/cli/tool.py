@@ -1,0 +1,104 @@
+"""``vcp tool``: run one tool and print its result, through the server that owns the home if there is one (D88)."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+import time
+from collections.abc import Sequence
+
+from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, configured, home_option, reader, run
+from app.config.keys import server_key
+from app.config.snapshot import Config
+from app.errors import ConfigError, NotFoundError, both
+from app.extend import CallContext, Door, ErrorKind, Json, ToolCall, UpstreamTarget
+from app.home.lock import Owner, owner_of
+from app.home.running_server import call_through, request_text
+from app.protocol.json_text import pretty_json
+from app.protocol.timestamps import iso_millis
+from app.services import Services
+from app.tools.rendering import result_object
+from app.tools.router import no_such_tool
+
+
+def add_to(commands: Commands) -> None:
+    """Add this command's arguments."""
+    text = both("运行一个工具并打印结果", "run one tool and print its result")
+    more = both("如果该安装目录有服务器在运行，则由它执行", "a server that runs in this home does it, if there is one")
+    parser = commands.add_parser("tool", parents=[home_option()], help=text, description=f"{text}. {more}.")
+    parser.add_argument("name", metavar="NAME", help=both("工具名，即 tool_name", "the tool, as in tool_name"))
+    parser.add_argument("fields", nargs="*", metavar="key=value", help=both("参数", "its arguments"))
+    parser.set_defaults(run=_tool)
+
+
+class _NoModel:
+    """The upstream of a command that runs tools only; it needs no API_URL."""
+
+    def resolve(self, model: str) -> Sequence[UpstreamTarget]:
+        raise ConfigError(both("此命令不调用模型", "this command asks no model"))
+
+    def targets(self) -> Sequence[UpstreamTarget]:
+        return ()
+
+
+def _tool(options: argparse.Namespace) -> int:
+    arguments: dict[str, str] = {}
+    for field in options.fields:
+        name, equals, value = field.partition("=")
+        if not equals or not name:
+            raise ConfigError(both(f"'{field}' 不是 key=value 的形式", f"'{field}' is not key=value"))
+        arguments[name] = value
+    config = configured(reader(options), logging.WARNING)  # who calls one tool wants its result and nothing else
+    key = server_key(config).value
+    owner = owner_of(config.home)
+    if owner is not None:
+        return run(_through(owner, key, options.name, arguments))
+    return run(_alone(config, key, options.name, arguments))
+
+
+async def _through(owner: Owner, key: str, tool: str, arguments: dict[str, str]) -> int:
+    _end_on_sigterm()
+    try:
+        answer = await call_through(owner, key, request_text(tool, arguments))
+    except asyncio.CancelledError:
+        print(both("服务器会继续执行该工具", "the server goes on with the tool"), file=sys.stderr)
+        raise
+    value = answer.value
+    if not answer.ok and isinstance(value, dict) and value.get("plugin_execution_error") == no_such_tool(tool):
+        raise NotFoundError(no_such_tool(tool))
+    return _tell(value, ok=answer.ok)
+
+
+async def _alone(config: Config, key: str, tool: str, arguments: dict[str, str]) -> int:
+    _end_on_sigterm()
+    services = Services(config, key, resolver=_NoModel(), owns_home=False)
+    password = arguments.pop("tool_password", None) if config.settings.vcp_tool_code else None
+    call = ToolCall(
+        id=services.new_id("call"),
+        tool=tool,
+        arguments=arguments,
+        texts=arguments,
+        password=password,
+        maid=arguments.get("maid") or None,
+    )
+    async with services.running_parts():
+        result = await services.router.call(call, CallContext(turn_id=call.id, door=Door.COMMAND_LINE))
+    if result.error_kind is ErrorKind.UNKNOWN_TOOL:
+        raise NotFoundError(
+            f"{result.message}; {both('现有', 'there are')}: {', '.join(sorted(services.router.specs())) or '-'}"
+        )
+    return _tell(result_object(call, result, iso_millis(time.time(), config.zone)), ok=result.ok)
+
+
+def _end_on_sigterm() -> None:
+    """SIGTERM cancels like Ctrl-C, so that the tool's process ends too."""
+    if (task := asyncio.current_task()) is not None and sys.platform != "win32":
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+
+def _tell(value: Json, *, ok: bool) -> int:
+    print(pretty_json(value))
+    return EXIT_OK if ok else EXIT_FAILED

@@ -1,0 +1,1 @@
+"""Looking at an installation without changing anything: what is wrong, what will run, what is where."""

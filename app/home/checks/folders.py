@@ -1,0 +1,98 @@
+"""What is where in an installation, and what this server does with it (spec 0.2)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.errors import both
+from app.home.checks.findings import Finding, Installation, Level, Topic, entries
+from app.services import HOME_FOLDERS
+
+MAX_COUNTED = 1_000_000
+"""Files of a folder that are counted at most."""
+
+READ_LIVE = both("每次对话时读取", "read anew for every chat")
+USED = both("使用", "used")
+LEFT_ALONE = both("本版本不使用，也不会改动", "not used by this version, and left alone")
+REBUILT = both("本版本不使用，不会改动；内容可由日记重建", "not used by this version, left alone; made from diaries")
+NOT_NEEDED = both("旧程序的文件，不使用", "files of the old program, not used")
+
+_FOLDERS = (
+    ("Agent", USED),
+    ("TVStxt", USED),
+    ("dailynote", READ_LIVE),
+    ("Plugin", USED),
+    ("VectorStore", REBUILT),
+    ("image", USED),
+    ("file", USED),
+    ("VCPAsyncResults", USED),
+    ("VCPTimedContacts", USED),
+    ("VCPTimedResults", USED),
+    ("Plugin/VCPTavern/presets", LEFT_ALONE),
+    ("Plugin/EmojiListGenerator/generated_lists", USED),
+    ("ToolConfigs", LEFT_ALONE),
+    (".file_cache", LEFT_ALONE),
+    ("DebugLog", both("日志", "logs")),
+    ("AdminPanel", NOT_NEEDED),
+    ("node_modules", both("仅供 Node 插件使用", "only for plugins that run in Node")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderCount:
+    """A folder of the installation: its own folders, the files anywhere below, and what becomes of them."""
+
+    name: str
+    folders: int
+    files: int
+    meaning: str
+
+
+def count_folders(installation: Installation) -> tuple[FolderCount, ...]:
+    """The known folders that exist."""
+    return tuple(
+        _counted(installation.home / name, name, meaning)
+        for name, meaning in _FOLDERS
+        if (installation.home / name).is_dir()
+    )
+
+
+def check_folders(installation: Installation) -> Iterator[Finding]:
+    """Findings about the folders themselves."""
+    home = installation.home
+    for name in HOME_FOLDERS:
+        folder = home / name
+        if not folder.exists():
+            yield Finding(
+                Level.NOTE,
+                Topic.FOLDERS,
+                "目录不存在，启动时会创建",
+                "the folder does not exist; it is made at the start",
+                f"{name}/",
+            )
+        elif not folder.is_dir():
+            yield Finding(Level.ERROR, Topic.FOLDERS, "不是目录", "is no folder", name)
+        elif not os.access(folder, os.R_OK | os.X_OK):
+            yield Finding(Level.ERROR, Topic.FOLDERS, "没有读取权限", "may not be read", f"{name}/")
+    for entry in entries(home / "dailynote"):
+        if entry.is_symlink() and entry.is_dir() and home.resolve() not in Path(entry.path).resolve().parents:
+            yield Finding(
+                Level.WARNING,
+                Topic.FOLDERS,
+                "指向安装目录之外的链接，不会读取",
+                "a link that leads out of dailynote/; it is not read",
+                f"dailynote/{entry.name}",
+            )
+
+
+def _counted(path: Path, name: str, meaning: str) -> FolderCount:
+    folders = sum(1 for entry in entries(path) if entry.is_dir(follow_symlinks=False))
+    files = 0
+    for _, _, names in os.walk(path):
+        files += len(names)
+        if files > MAX_COUNTED:
+            break
+    return FolderCount(name, folders, min(files, MAX_COUNTED), meaning)
