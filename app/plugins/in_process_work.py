@@ -65,11 +65,19 @@ class Workers:
     def __init__(self, watch: LoopWatch, limits: Callable[[], WorkLimits]) -> None:
         self._watch = watch
         self._limits = limits
-        self._used = limits()
-        self._places = _places(self._used, self._used.threads)
-        self._calls = _places(self._used, CALLS_LIMIT)
+        self._used = WorkLimits()
+        self._places = Places(_limits(self._used, self._used.threads))
+        self._calls = Places(_limits(self._used, CALLS_LIMIT))
         self._hanging: Counter[str] = Counter()
         self._left: set[asyncio.Future[Any]] = set()
+
+    def _limits_of_now(self) -> WorkLimits:
+        limits = self._limits()
+        if limits != self._used:  # settings were reloaded
+            self._used = limits
+            self._places.limit(_limits(limits, limits.threads))
+            self._calls.limit(_limits(limits, CALLS_LIMIT))
+        return limits
 
     def hanging(self, plugin: str) -> int:
         """How many calls of this plugin hang now."""
@@ -78,6 +86,7 @@ class Workers:
     @asynccontextmanager
     async def place(self, plugin: str, limit: int | None, deadline: float | None) -> AsyncIterator[None]:
         """Wait for one of the ``limit`` calls that the plugin allows at a time; raises QueueError."""
+        self._limits_of_now()
         left = None if deadline is None else deadline - asyncio.get_running_loop().time()
         place = await self._calls.take(plugin, limit, left)
         place.started()
@@ -144,9 +153,7 @@ class Workers:
     async def _in_thread(
         self, plugin: str, method: Callable[..., Any], arguments: tuple[Any, ...], seconds: float, what: str
     ) -> Any:
-        limits = self._limits()
-        if limits != self._used:  # settings were reloaded; calls that run give their places back to the old ones
-            self._used, self._places = limits, _places(limits, limits.threads)
+        limits = self._limits_of_now()
         # No plugin may hold all threads: others want to run while one waits for something slow.
         place = await self._places.take(plugin, max(1, limits.threads // 2))
         place.started()
@@ -210,8 +217,8 @@ class _ThreadWork:
             self.future.set_result(result)
 
 
-def _places(limits: WorkLimits, at_once: int) -> Places:
-    return Places(Limits(running=at_once, queued=limits.queued, queue_seconds=limits.queue_seconds, starting=at_once))
+def _limits(limits: WorkLimits, at_once: int) -> Limits:
+    return Limits(running=at_once, queued=limits.queued, queue_seconds=limits.queue_seconds, starting=at_once)
 
 
 def _runs_code_of(task: asyncio.Task[Any], package: str) -> bool:

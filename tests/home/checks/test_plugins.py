@@ -95,9 +95,8 @@ def test_each_plugin_has_its_state(tmp_path: Path) -> None:
 def test_a_plugin_that_cannot_be_started_is_told_with_the_reason(
     tmp_path: Path, entry: dict[str, str], level: str, words: str
 ) -> None:
-    write_manifest(
-        tmp_path, "X", entryPoint=entry, communication={"protocol": "direct" if "script" in entry else "stdio"}
-    )
+    kind = {"pluginType": "service", "communication": {"protocol": "direct"}} if "script" in entry else {}
+    write_manifest(tmp_path, "X", entryPoint=entry, **kind)
     write(tmp_path, "Plugin/X/Tool.exe", "MZ").chmod(0o755)
     write(tmp_path, "Plugin/X/run.sh", "#!/bin/sh\n").chmod(0o644)
     check = checked(tmp_path)
