@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import signal
 import sys
 import time
@@ -17,6 +18,7 @@ from app.errors import ConfigError, NotFoundError, both
 from app.extend import CallContext, Door, ErrorKind, Json, ToolCall, UpstreamTarget
 from app.home.lock import Owner, owner_of
 from app.home.running_server import call_through, request_text
+from app.protocol.call_depth import check_depth, environment_depth
 from app.protocol.json_text import pretty_json
 from app.protocol.timestamps import iso_millis
 from app.services import Services
@@ -52,17 +54,19 @@ def _tool(options: argparse.Namespace) -> int:
             raise ConfigError(both(f"'{field}' 不是 key=value 的形式", f"'{field}' is not key=value"))
         arguments[name] = value
     config = configured(reader(options), logging.WARNING)  # who calls one tool wants its result and nothing else
+    depth = environment_depth(os.environ)
+    check_depth(depth, config.settings.max_call_depth)
     key = server_key(config).value
     owner = owner_of(config.home)
     if owner is not None:
-        return run(_through(owner, key, options.name, arguments))
-    return run(_alone(config, key, options.name, arguments))
+        return run(_through(owner, key, options.name, arguments, depth))
+    return run(_alone(config, key, options.name, arguments, depth))
 
 
-async def _through(owner: Owner, key: str, tool: str, arguments: dict[str, str]) -> int:
+async def _through(owner: Owner, key: str, tool: str, arguments: dict[str, str], depth: int) -> int:
     _end_on_sigterm()
     try:
-        answer = await call_through(owner, key, request_text(tool, arguments))
+        answer = await call_through(owner, key, request_text(tool, arguments), depth=depth)
     except asyncio.CancelledError:
         print(both("服务器会继续执行该工具", "the server goes on with the tool"), file=sys.stderr)
         raise
@@ -72,7 +76,7 @@ async def _through(owner: Owner, key: str, tool: str, arguments: dict[str, str])
     return _tell(value, ok=answer.ok)
 
 
-async def _alone(config: Config, key: str, tool: str, arguments: dict[str, str]) -> int:
+async def _alone(config: Config, key: str, tool: str, arguments: dict[str, str], depth: int) -> int:
     _end_on_sigterm()
     services = Services(config, key, resolver=_NoModel(), owns_home=False)
     password = arguments.pop("tool_password", None) if config.settings.vcp_tool_code else None
@@ -85,7 +89,7 @@ async def _alone(config: Config, key: str, tool: str, arguments: dict[str, str])
         maid=arguments.get("maid") or None,
     )
     async with services.running_parts():
-        result = await services.router.call(call, CallContext(turn_id=call.id, door=Door.COMMAND_LINE))
+        result = await services.router.call(call, CallContext(turn_id=call.id, door=Door.COMMAND_LINE, depth=depth))
     if result.error_kind is ErrorKind.UNKNOWN_TOOL:
         raise NotFoundError(
             f"{result.message}; {both('现有', 'there are')}: {', '.join(sorted(services.router.specs())) or '-'}"

@@ -11,6 +11,7 @@ from app.errors import ConfigError, both
 from app.extend import Json
 from app.home.lock import Owner
 from app.protocol import markers
+from app.protocol.call_depth import CALL_DEPTH_HEADER
 from app.protocol.json_text import strict_json
 from app.protocol.tool_blocks import parse_request
 from app.protocol.tool_fields import format_call
@@ -68,8 +69,10 @@ def _inexpressible(what: str) -> ConfigError:
     )
 
 
-async def call_through(owner: Owner, key: str, text: str) -> ToolAnswer:
+async def call_through(owner: Owner, key: str, text: str, *, depth: int = 0) -> ToolAnswer:
     """Send a tool block to the owner and wait for its result, however long the tool takes.
+
+    ``depth`` is how many tool calls led to this one.
 
     Raises ConfigError when the server cannot be reached, does not take the key or refuses the request.
     """
@@ -78,6 +81,8 @@ async def call_through(owner: Owner, key: str, text: str) -> ToolAnswer:
             both(f"{owner} 占用了该安装目录，但尚不接受请求，请稍后再试", f"{owner} takes no requests yet; try again")
         )
     headers = {b"Authorization": b"Bearer " + key.encode(), b"Content-Type": b"text/plain; charset=utf-8"}
+    if depth:
+        headers[CALL_DEPTH_HEADER.encode()] = str(depth).encode()
     timeout = httpx.Timeout(None, connect=CONNECT_SECONDS, write=SEND_SECONDS)
     data = bytearray()
     try:

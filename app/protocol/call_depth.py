@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from app.errors import BadRequestError, CallDepthError, both
 
@@ -15,18 +15,26 @@ CALL_DEPTH_VARIABLE = "VCP_CALL_DEPTH"
 _DIGITS = 9
 
 
-def read_depth(values: Iterable[str]) -> int:
+def environment_depth(environ: Mapping[str, str]) -> int:
+    """The depth at which a program stands that was started with this environment; 0 unless a tool started it.
+
+    Raises ``BadRequestError`` for what is no whole number.
+    """
+    value = environ.get(CALL_DEPTH_VARIABLE, "")
+    return read_depth((value,), CALL_DEPTH_VARIABLE) if value else 0
+
+
+def read_depth(values: Iterable[str], source: str = CALL_DEPTH_HEADER) -> int:
     """The depth that the header's values name; 0 without any, the largest of several.
 
-    Raises ``BadRequestError`` for what is no whole number: a chain that cannot be counted would never end.
+    Raises ``BadRequestError``, which names the ``source``, for what is no whole number: a chain that cannot be counted
+    would never end.
     """
     depth = 0
     for value in values:
         text = value.strip()
         if not (text.isascii() and text.isdecimal()):
-            raise BadRequestError(
-                both(f"{CALL_DEPTH_HEADER} 必须是非负整数", f"{CALL_DEPTH_HEADER} must be a whole number from 0")
-            )
+            raise BadRequestError(both(f"{source} 必须是非负整数", f"{source} must be a whole number from 0"))
         digits = text.lstrip("0")
         depth = max(depth, int(digits[:_DIGITS] or 0) if len(digits) <= _DIGITS else 10**_DIGITS)
     return depth

@@ -19,6 +19,7 @@ from app.schedule.task import Task, check_id, read_call
 from app.schedule.times import local_time, parse_time, spoken_time
 from app.services import Services
 from app.web.body import ClientGoneError, read_body
+from app.web.call_depth import call_depth
 from app.web.errors import JsonResponse
 from app.web.openapi import described
 
@@ -103,6 +104,7 @@ def schedule_task_routes(services: Services) -> APIRouter:
     @router.post("/v1/schedule_task", summary="Put a tool call off", openapi_extra=_DESCRIPTION)
     async def schedule_task(request: Request) -> Response:
         try:
+            call_depth(request.headers, services.settings)  # a chain that is too long puts nothing off either
             data = await read_body(request.scope, request.receive, services.settings.tool_body_limit_mb * 1024 * 1024)
             task = read_request(_json(data), time.time(), services.config.zone)
             await services.intake.take(task)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -64,3 +65,33 @@ def test_a_home_has_one_server_and_tools_run_in_it_while_it_lives(
         answer = json.loads(alone.out)
         assert (alone.code, answer["parent"] != program.process.pid) == (0, True)
         assert answer["arguments"] == {"text": " 「末」 "}
+
+
+TELL_DEPTH = """
+import json, os
+print(json.dumps({"status": "success", "result": {"parent": os.getppid(), "depth": os.environ["VCP_CALL_DEPTH"]}}))
+"""
+
+
+def test_a_tool_that_starts_a_tool_tells_how_deep_it_stands_with_a_server_and_without(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write_plugin(tmp_path, "Tell", TELL_DEPTH)
+    (tmp_path / "config.env").write_text("Key=own-key-of-this-home\nMaxCallDepth=3\n", encoding="utf-8")
+
+    def told() -> tuple[int, int, str]:
+        ended = command(capsys, "tool", "--home", tmp_path, "Tell")
+        answer = json.loads(ended.out)
+        return ended.code, answer["parent"], answer["depth"]
+
+    with started("serve", "--port", "0", cwd=tmp_path) as program:
+        monkeypatch.setenv("VCP_CALL_DEPTH", "3")
+        assert told() == (0, program.process.pid, "4")
+        monkeypatch.setenv("VCP_CALL_DEPTH", "4")
+        assert "MaxCallDepth" in refused(capsys, "tool", "--home", tmp_path, "Tell")
+        program.stop()
+    assert "MaxCallDepth" in refused(capsys, "tool", "--home", tmp_path, "Tell")
+    monkeypatch.setenv("VCP_CALL_DEPTH", "3")
+    assert told() == (0, os.getpid(), "4")
+    monkeypatch.setenv("VCP_CALL_DEPTH", "deep")
+    assert "VCP_CALL_DEPTH" in refused(capsys, "tool", "--home", tmp_path, "Tell")

@@ -106,6 +106,26 @@ def test_a_tool_called_by_hand_has_the_depth_of_its_request_and_its_limit(tmp_pa
     run(main())
 
 
+@pytest.mark.parametrize(
+    "path", ["/v1/models", "/v1/models/m", "/v1/embeddings", "/v1/moderations", "/v1/human/tool", "/v1/schedule_task"]
+)
+def test_no_door_lets_a_chain_in_that_is_too_long(tmp_path: Path, path: str) -> None:
+    task = {"schedule_time": "2099-01-01T00:00:00Z", "task_id": "late", "tool_call": {"tool_name": "T"}}
+
+    async def main() -> None:
+        async with ScriptedUpstream([]) as up, running(tmp_path, up.base_url) as server:
+            method = "GET" if path.startswith("/v1/models") else "POST"
+            answer = await server.client.request(
+                method, path, headers={DEPTH: "6"}, json=task if method == "POST" else None
+            )
+            assert answer.status_code == 400
+            assert "MaxCallDepth" in answer.text
+            assert not up.requests
+            assert not (tmp_path / "VCPTimedContacts" / "late.json").exists()
+
+    run(main())
+
+
 def test_the_limit_is_live_and_zero_allows_no_nesting(tmp_path: Path) -> None:
     async def main() -> None:
         async with ScriptedUpstream([say("a")]) as up, running(tmp_path, up.base_url) as server:
