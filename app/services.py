@@ -8,7 +8,7 @@ import logging
 import secrets
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, tzinfo
@@ -72,6 +72,7 @@ from app.schedule.folder import TaskFolder
 from app.schedule.intake import Intake
 from app.schedule.runner import ScheduleRunner
 from app.schedule.timely import TimelyContactGuard
+from app.stopping import END_SECONDS, Stopping
 from app.tools.auth_code import AuthCode
 from app.tools.background_results import BackgroundResults, Retention
 from app.tools.callback_tokens import CallbackTokens
@@ -162,6 +163,9 @@ class Services:
         self._placeholders = tuple(placeholders)
         self._preprocessors = tuple(preprocessors)
         self.started = False
+        self.stopping = Stopping(
+            lambda: self.settings.shutdown_seconds, lambda: max(END_SECONDS, self.settings.plugin_stop_seconds + 4)
+        )
         self.events = EventBus()
         self.events.listen(log_event, *LOGGED)
         self.metrics = self._metrics()
@@ -372,9 +376,9 @@ class Services:
             clock=time.time,
             zone=lambda: self.config.zone,
             new_id=lambda: self.new_id("task"),
-            limit=lambda: self.settings.schedule_max_running,
+            limit=lambda: 0 if self.stopping.begun else self.settings.schedule_max_running,
             keep_days=lambda: self.settings.schedule_keep_days,
-            grace=lambda: self.settings.shutdown_seconds,
+            grace=self.stopping.wait,
         )
 
     def search_plugins(self, before: PluginSet | None = None) -> PluginSet:
@@ -530,38 +534,49 @@ class Services:
     @asynccontextmanager
     async def running_parts(self) -> AsyncIterator[None]:
         """Start all parts; at the end stop them in reverse, within bounded time (P43, P83)."""
-        grace = self.config.settings.shutdown_seconds
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(self.dumps.settle)
-            stack.push_async_callback(self.upstream.stop)
+
+            def at_the_end(stop: Callable[[], Awaitable[None]]) -> None:
+                stack.push_async_callback(self.stopping.end, stop)
+
+            at_the_end(self.dumps.settle)
+            at_the_end(self.upstream.stop)
             await self.upstream.start()
-            stack.push_async_callback(self.plugins.stop)
+            at_the_end(self.plugins.stop)
             await self.plugins.start()
             if self.owns_home:
-                stack.push_async_callback(self.statics.stop)
+                at_the_end(self.statics.stop)
                 await self.statics.start()
                 await asyncio.to_thread(self.background_results.sweep)
-            stack.push_async_callback(self.side_requests.aclose)
-            stack.push_async_callback(self.in_process.stop)
+            at_the_end(self.side_requests.aclose)
+            at_the_end(self.in_process.stop)
             await self.in_process.start()
             for part in self._lifecycles:
-                stack.push_async_callback(part.stop)
+                at_the_end(part.stop)
                 await part.start()
             if self.owns_home:  # after all that bring tools: tasks that are due run at once
-                stack.push_async_callback(self.schedule.stop)
+                at_the_end(self.schedule.stop)
                 await self.schedule.start()
-            stack.push_async_callback(self._reloader.stop)
+            at_the_end(self._reloader.stop)
             if self._watcher is not None:
-                stack.push_async_callback(self._watcher.stop)
+                at_the_end(self._watcher.stop)
                 await self._watcher.start()
-            stack.push_async_callback(self.background.stop, grace)
+            at_the_end(self._stop_background)
             # The web server has already waited for its requests; what is left now is cancelled at once.
-            stack.push_async_callback(self.running.stop_all, 0)
+            at_the_end(self._stop_running)
             self.started = True
             try:
                 yield
             finally:
                 self.started = False
+                self.stopping.begin()
+
+    async def _stop_background(self) -> None:
+        await self.stopping.wait(self.background.tasks)
+        await self.background.stop(0)
+
+    async def _stop_running(self) -> None:
+        await self.running.stop_all(0)
 
 
 def parse_plugin_env(text: str) -> dict[str, str]:

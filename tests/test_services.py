@@ -142,6 +142,39 @@ def test_a_stop_ends_the_process_of_a_call_that_is_running(tmp_path: Path) -> No
     asyncio.run(main())
 
 
+def test_p83_work_of_every_kind_has_one_grace_together(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The web server, work in the background and scheduled calls do not wait one after the other."""
+
+    async def main() -> None:
+        services = services_in(tmp_path, "ShutdownSeconds=600")
+        begun = asyncio.Event()
+
+        async def endless() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        class Stuck:
+            async def start(self) -> None: ...
+
+            async def stop(self) -> None:
+                await asyncio.Event().wait()
+
+            def health(self) -> str:
+                return ""
+
+        services._lifecycles = (Stuck(),)
+        services.stopping._end_seconds = lambda: 0.2
+        async with services.running_parts():
+            assert services.background.start(endless(), "endless")
+            await begun.wait()
+            services.stopping.begin(0.1)  # a second signal
+            assert services.schedule._limit() == 0  # nothing new is begun that would be cut off
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(asyncio.wait_for(main(), 20))
+    assert "Stuck.stop has not ended in time" in caplog.text
+
+
 def test_names_of_turns_and_calls_are_unique_over_restarts(tmp_path: Path) -> None:
     first, second = services_in(tmp_path), services_in(tmp_path)
     ids = [services.new_id("call") for services in (first, second) for _ in range(3)]

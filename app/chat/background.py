@@ -49,6 +49,11 @@ class BackgroundTasks:
         if not task.cancelled() and task.exception() is not None:
             log.error("background task %s failed", task.get_name(), exc_info=task.exception())
 
+    @property
+    def tasks(self) -> tuple[asyncio.Task[Any], ...]:
+        """Those that run now."""
+        return tuple(self._tasks)
+
     async def stop(self, grace: float) -> None:
         """Give the tasks ``grace`` seconds to end, then cancel them and wait for their clean-up, within bounds too."""
         tasks = tuple(self._tasks)

@@ -76,7 +76,8 @@ async def _serving(config: Config, key: ServerKey, read_config: Callable[[], Con
             ownership.tell(address)
             _announce(config, key, address)
 
-        await serve_until_signal(create_app(services), settings.host, settings.port, settings.shutdown_seconds, started)
+        app, grace = create_app(services), settings.shutdown_seconds
+        await serve_until_signal(app, settings.host, settings.port, grace, started, services.stopping.begin)
     return EXIT_OK
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from app.extend import CallFinished, Door, Event, Json
 from app.observe.digests import without_base64
-from app.observe.server_log import private_folder, stamped_name
+from app.observe.server_log import by_age, private_folder, stamped_name
 from app.protocol.dump_names import tool_result
 from app.protocol.json_text import pretty_json
 
@@ -114,9 +114,7 @@ class DebugDumps:
             self._failed = False
 
     def _prune(self) -> None:
-        ours = [path for path in self._folder.iterdir() if _OURS.fullmatch(path.name)]
-        surplus = len(ours) - self._most()
-        if surplus > 0:
-            for path in sorted(ours, key=lambda path: path.name[-len("YYYYMMDD_HHMMSS_mmm.txt") :])[:surplus]:
-                with suppress(OSError):
-                    path.unlink()
+        ours = by_age(self._folder, _OURS)
+        for _, _, path in ours[: max(0, len(ours) - self._most())]:
+            with suppress(OSError):
+                path.unlink()

@@ -34,6 +34,7 @@ CLOSE_SECONDS = 5.0
 """How long the end of the program waits for the last lines."""
 
 _BATCH = 500
+_STAMP_CHARS = len("YYYYMMDD_HHMMSS_mmm.txt")
 _OURS = re.compile(r"ServerLog-\d{8}_\d{6}_\d{3}\.txt")
 
 
@@ -62,13 +63,22 @@ def private_folder(folder: Path) -> None:
 
 def newest_log(folder: Path) -> Path | None:
     """The file that is or was written last; None when there is none."""
-    return max(_ours(folder), key=lambda path: path.name, default=None)
+    return max(by_age(folder, _OURS), default=(0, "", None))[2]
 
 
-def _ours(folder: Path) -> list[Path]:
+def by_age(folder: Path, names: re.Pattern[str]) -> list[tuple[int, str, Path]]:
+    """The files of these names, the one that was written to first in front, each with that time in ns and its stamp.
+
+    Their names tell the local time, which goes backwards when a zone or its summer time changes; they decide only
+    where two files are equally old.
+    """
+    found: list[tuple[int, str, Path]] = []
     with suppress(OSError):
-        return [path for path in folder.iterdir() if _OURS.fullmatch(path.name)]
-    return []
+        for path in folder.iterdir():
+            if names.fullmatch(path.name):
+                with suppress(OSError):
+                    found.append((path.stat().st_mtime_ns, path.name[-_STAMP_CHARS:], path))
+    return sorted(found)
 
 
 class LogFiles:
@@ -113,11 +123,13 @@ class LogFiles:
         moment = self._now()
         while True:
             try:
-                file = os.open(self._folder / stamped_name("ServerLog", moment), flags, 0o600)
+                path = self._folder / stamped_name("ServerLog", moment)
+                file = os.open(path, flags, 0o600)
                 break
             except FileExistsError:  # another start in the same millisecond
                 moment = datetime.fromtimestamp(moment.timestamp() + 0.001, moment.tzinfo)
-        for old in sorted(_ours(self._folder), key=lambda path: path.name)[: -self.limits().files]:
+        others = [old for _, _, old in by_age(self._folder, _OURS) if old != path]
+        for old in others[: max(0, len(others) + 1 - self.limits().files)]:
             with suppress(OSError):
                 old.unlink()
         return file

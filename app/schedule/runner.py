@@ -7,10 +7,11 @@ import contextlib
 import logging
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import partial
+from typing import Any
 
 from app.errors import both
 from app.extend import (
@@ -83,8 +84,9 @@ class ScheduleRunner:
 
     Never twice (D29): a task is renamed into ``.running/`` before it runs. Found there after a crash, or when the
     server stops in mid-run, it goes to ``failed/`` and is reported, unless its tool is idempotent. ``limit`` is the
-    most that run at a time, ``keep_days`` the age at which results and failed tasks are removed, ``grace`` the seconds
-    that running calls get when the server stops. ``looked_at`` is when the folder was last read, on the loop's clock.
+    most that run at a time, ``keep_days`` the age at which results and failed tasks are removed; ``grace`` waits for
+    running calls, as long as they may take, when the server stops. ``looked_at`` is when the folder was last read, on
+    the loop's clock.
     """
 
     def __init__(
@@ -99,7 +101,7 @@ class ScheduleRunner:
         new_id: Callable[[], str],
         limit: Callable[[], int],
         keep_days: Callable[[], float],
-        grace: Callable[[], float],
+        grace: Callable[[Collection[asyncio.Task[Any]]], Awaitable[None]],
         pace: Pace | None = None,
     ) -> None:
         self._folder = folder
@@ -151,7 +153,8 @@ class ScheduleRunner:
         await asyncio.wait((self._loop_task,))
         await self._watch.stop()
         if running := tuple(self._running.values()):
-            _, late = await asyncio.wait(running, timeout=self._grace())
+            await self._grace(running)
+            late = [task for task in running if not task.done()]
             for task in late:
                 task.cancel()
             if late:

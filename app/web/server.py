@@ -74,15 +74,21 @@ async def _serving(app: ASGIApp, host: str, port: int, grace: int) -> AsyncItera
         finally:
             listener.close()
             if open_answers := list(server.server_state.tasks):
-                await asyncio.wait(open_answers, timeout=grace)  # cancelled by now: let them clean up
+                await asyncio.wait(open_answers, timeout=min(grace, GRACE))  # cancelled by now: let them clean up
 
 
 async def serve_until_signal(
-    app: ASGIApp, host: str, port: int, grace: float, on_started: Callable[[str], None]
+    app: ASGIApp,
+    host: str,
+    port: int,
+    grace: float,
+    on_started: Callable[[str], None],
+    on_stopping: Callable[[float], object] = lambda _seconds: None,
 ) -> None:
     """Serve until SIGINT or SIGTERM, then end normally; a second signal does not wait for open answers (P83).
 
-    ``on_started`` is called with the address once requests are taken. Raises what ``serve`` raises.
+    ``on_started`` is called with the address once requests are taken, ``on_stopping`` at each signal with the seconds
+    that what runs still has. Raises what ``serve`` raises.
     """
     loop = asyncio.get_running_loop()
     leaving = asyncio.Event()
@@ -91,6 +97,7 @@ async def serve_until_signal(
         def stop() -> None:
             if leaving.is_set():
                 server.cut()
+            on_stopping(0.0 if leaving.is_set() else grace)
             leaving.set()
 
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -297,6 +297,25 @@ def test_a_tool_that_runs_too_long_ends_with_the_server(tmp_path: Path) -> None:
     run(test())
 
 
+def test_a_second_signal_does_not_wait_for_work_in_the_background_either(tmp_path: Path) -> None:
+    async def test() -> None:
+        folder = write_plugin(tmp_path, "Sleeper", PLUGIN_SLEEPER)
+        async with ScriptedUpstream([say(call_text("Sleeper", archery="no_reply"))]) as upstream:
+            configured(tmp_path, upstream.base_url, "ShutdownSeconds=600", "PluginStopSeconds=1")
+            with started("serve", "--port", "0", cwd=tmp_path) as program:
+                async with answering(program, "k") as (_, response):
+                    await response.aread()
+                await appears(folder / "pid")
+                program.process.send_signal(signal.SIGTERM)
+                await refuses(program.base_url)
+                program.process.send_signal(signal.SIGTERM)
+                assert await asyncio.to_thread(program.ended) == 0
+                assert not lives(int((folder / "pid").read_text()))
+                assert "Traceback" not in program.logged
+
+    run(test())
+
+
 def test_a_second_signal_does_not_wait_for_open_answers(tmp_path: Path) -> None:
     async def test() -> None:
         with started("serve", "--port", "0", cwd=tmp_path, environ={"ShutdownSeconds": "600"}) as program:

@@ -64,6 +64,16 @@ def test_their_number_is_limited_and_the_log_is_left_alone(tmp_path: Path) -> No
     assert all((tmp_path / name).exists() for name in others)
 
 
+def test_the_newest_are_kept_although_the_zone_gave_older_ones_later_names(tmp_path: Path) -> None:
+    for second in (1, 2):
+        old = tmp_path / f"LogInput-20260106_00000{second}_000.txt"
+        old.touch()
+        os.utime(old, (second, second))
+    write(tmp_path, {}, most=2)
+    names = ["LogInput-20260105_000001_000.txt", "LogInput-20260106_000002_000.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
 def test_a_huge_dump_is_cut_and_one_that_is_no_json_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

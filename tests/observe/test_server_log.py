@@ -109,6 +109,20 @@ def test_b42_files_are_limited_in_size_and_number_and_nothing_else_is_removed(tm
     assert {path.name for path in tmp_path.iterdir()} >= set(others)
 
 
+def test_the_file_that_is_written_is_kept_although_the_zone_gave_older_ones_later_names(tmp_path: Path) -> None:
+    moment = datetime(2026, 1, 5, 20, tzinfo=UTC)
+    for hours in (3, 2, 1):  # the same zone to the east of the one of now, and then some
+        old = tmp_path / f"ServerLog-20260106_0{hours}0000_000.txt"
+        old.touch()
+        os.utime(old, (moment.timestamp() - hours, moment.timestamp() - hours))
+    files = LogFiles(tmp_path, lambda: LogLimits(200, 2), lambda: moment)
+    files.write("now\n")
+    files.close()
+    names = ["ServerLog-20260105_200000_000.txt", "ServerLog-20260106_010000_000.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert newest_log(tmp_path) == tmp_path / names[0]
+
+
 def test_limits_that_change_count_for_the_next_line(tmp_path: Path) -> None:
     limits = [LogLimits()]
     clock = [datetime(2026, 1, 5, tzinfo=UTC)]

@@ -19,6 +19,7 @@ from app.schedule.intake import Intake
 from app.schedule.runner import Pace, ScheduleRunner
 from app.schedule.timely import TimelyContactGuard
 from app.schedule.times import local_time
+from app.stopping import Stopping
 from app.tools.router import Router
 
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -110,7 +111,7 @@ class Bench:
             new_id=lambda: f"task-{next(self._ids)}",
             limit=lambda: self.at_once,
             keep_days=lambda: self.keep_days,
-            grace=lambda: self.grace,
+            grace=Stopping(lambda: self.grace).wait,
             pace=self.pace,
         )
         try:
