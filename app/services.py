@@ -24,6 +24,7 @@ from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config import dotenv
 from app.config.keys import check_bind
+from app.config.leftovers import sweep_leftovers
 from app.config.model_redirect import ModelRedirect
 from app.config.settings import Settings
 from app.config.snapshot import CONFIG_FILE, Config
@@ -548,6 +549,7 @@ class Services:
                 at_the_end(self.statics.stop)
                 await self.statics.start()
                 await asyncio.to_thread(self.background_results.sweep)
+                await asyncio.to_thread(sweep_leftovers, self.config.home, time.time())
             at_the_end(self.side_requests.aclose)
             at_the_end(self.in_process.stop)
             await self.in_process.start()

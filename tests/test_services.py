@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 import app.services as services_module
+from app.config.snapshot import load
 from app.extend import CallContext, Door, ErrorKind, ToolCall, ToolResult, ToolSpec
 from app.services import HOME_FOLDERS, Services, make_home, parse_plugin_env
 from tests.server import ECHO, write_plugin
@@ -173,6 +175,23 @@ def test_p83_work_of_every_kind_has_one_grace_together(tmp_path: Path, caplog: p
     with caplog.at_level(logging.ERROR):
         asyncio.run(asyncio.wait_for(main(), 20))
     assert "Stuck.stop has not ended in time" in caplog.text
+
+
+@pytest.mark.parametrize("owns_home", [True, False])
+def test_the_owner_of_a_home_clears_away_what_a_killed_one_left_half_written(tmp_path: Path, owns_home: bool) -> None:
+    make_home(tmp_path)
+    left = tmp_path / "VCPTimedContacts" / ".t.json.0123456789abcdef.tmp"
+    left.touch()
+    os.utime(left, (1, 1))
+
+    async def main() -> None:
+        async with Services(
+            load(tmp_path, {"API_URL": "http://127.0.0.1:9"}), "k", owns_home=owns_home
+        ).running_parts():
+            pass
+
+    asyncio.run(main())
+    assert left.exists() is not owns_home
 
 
 def test_names_of_turns_and_calls_are_unique_over_restarts(tmp_path: Path) -> None:
