@@ -10,7 +10,7 @@ from app.cli.options import EXIT_OK, Commands, home_folder, home_option
 from app.config.keys import replace_key, strong_value
 from app.config.snapshot import load
 from app.errors import both
-from app.home.known_keys import MEANINGS, OWN_SECRETS, KnownKey, known_keys
+from app.home.known_keys import OWN_SECRETS, KnownKey, known_keys
 from app.home.lock import owner_of
 from app.plugins.discovery import discover
 from app.services import parse_plugin_env
@@ -48,7 +48,7 @@ def _keys(options: argparse.Namespace) -> int:
         shown = key.value if options.show else _masked(key)
         print(f"{key.name:<14} {shown or '-'}")
         source = key.source or both("未设置", "not set")
-        print(f"{'':<14} {MEANINGS[key.name]}; {source}")
+        print(f"{'':<14} {key.meaning}; {source}")
     return EXIT_OK
 
 

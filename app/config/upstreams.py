@@ -39,6 +39,17 @@ class NamedUpstream:
     models: tuple[str, ...] = ()
 
 
+def is_upstream_key(name: str) -> bool:
+    """True for the name of a setting that holds a key of a model API, ``Upstream_<NAME>_Key``."""
+    match = _KEY.fullmatch(name)
+    return match is not None and match[2] == "Key"
+
+
+def is_of_family(name: str) -> bool:
+    """True for every name that looks like one of this family, in whatever capitals."""
+    return name.lower().startswith(_PREFIX.lower())
+
+
 def collect(
     environ: Mapping[str, str], file_keys: frozenset[str] = frozenset()
 ) -> tuple[tuple[NamedUpstream, ...], tuple[Complaint, ...]]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from app.config.keys import KEY_FILE, stored_key
 from app.config.snapshot import CONFIG_FILE, Config
+from app.config.upstreams import is_upstream_key
 from app.errors import ConfigError, both
 from app.plugins.discovery import PluginSet
 
@@ -33,21 +34,29 @@ OWN_SECRETS = ("Image_Key", "File_Key", "VCP_Key", "AdminPassword")
 
 @dataclass(frozen=True, slots=True)
 class KnownKey:
-    """One key: its value (empty: not set), and where it stands in words."""
+    """One key: its value (empty: not set), where it stands and what it is for, in words."""
 
     name: str
     value: str = field(repr=False)
     source: str = ""
 
+    @property
+    def meaning(self) -> str:
+        """What the key is for."""
+        return MEANINGS.get(self.name) or both("该上游的密钥", "our key at this upstream")
+
 
 def known_keys(config: Config, plugins: PluginSet, process_environ: Mapping[str, str]) -> tuple[KnownKey, ...]:
     """All keys by their names in ``config.env``; the generated key stands in for a missing ``Key``.
+
+    Those of named upstreams come last, in the order of the file.
 
     ``process_environ`` is the environment that the configuration was loaded under.
 
     Raises ConfigError if the generated key exists and cannot be read.
     """
-    return tuple(_key(name, config, plugins, process_environ) for name in MEANINGS)
+    names = (*MEANINGS, *(name for name in config.environ if is_upstream_key(name)))
+    return tuple(_key(name, config, plugins, process_environ) for name in names)
 
 
 def _key(name: str, config: Config, plugins: PluginSet, process_environ: Mapping[str, str]) -> KnownKey:

@@ -38,6 +38,15 @@ def test_keys_are_masked_unless_they_are_asked_for(capsys: pytest.CaptureFixture
     assert [value for value in values.values() if value in shown.out] == list(values.values())
 
 
+def test_the_keys_of_named_upstreams_are_keys_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    value = "upstream-secret-value-0001"
+    (tmp_path / "config.env").write_text(f"Upstream_home_URL=http://a\nUpstream_home_Key={value}\n", encoding="utf-8")
+    masked = command(capsys, "keys", "--home", tmp_path).out
+    assert "Upstream_home_Key" in masked and "our key at this upstream; config.env" in masked
+    assert value not in masked
+    assert value in command(capsys, "keys", "--home", tmp_path, "--show").out
+
+
 def test_a_short_secret_shows_nothing_but_its_length(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "config.env").write_text("AdminPassword=abc12345\n", encoding="utf-8")
     out = command(capsys, "keys", "--home", tmp_path).out

@@ -163,8 +163,11 @@ class Providers:
             plugin = "VCPTavern"
         else:
             plugin = "WorkspaceInjector"
-            if name.partition("/")[0] not in self._workspaces:
+            folder = self._workspaces.get(name.partition("/")[0])
+            if folder is None:
                 return _wrong(f"WORKSPACE_ALIASES 里没有 {name}", f"WORKSPACE_ALIASES has no {name}")
+            if "\0" in folder or not (self._home / folder).is_dir():
+                return _wrong(f"目录 {folder} 不存在", f"its folder {folder} does not exist")
         state = self._check.named(plugin)
         return self._by_plugin(state) if state is not None else _missing(plugin)
 
@@ -202,12 +205,13 @@ class Providers:
             return Verdict(Level.ERROR, f"config.env 里没有 {name}", f"config.env has no {name}; it stays as written")
         return _wrong("没有任何来源提供它，会原样保留", "nothing provides it; it stays as written")
 
-    def _workspace_aliases(self) -> frozenset[str]:
+    def _workspace_aliases(self) -> Mapping[str, str]:
         try:
             value = strict_json(self._config.environ.get("WORKSPACE_ALIASES", "") or "{}")
         except (ValueError, RecursionError):
-            return frozenset()
-        return frozenset(value) if isinstance(value, dict) else frozenset()
+            return {}
+        given = value if isinstance(value, dict) else {}
+        return {alias: folder for alias, folder in given.items() if isinstance(folder, str)}
 
 
 def _served(state: PluginState) -> bool:

@@ -9,6 +9,7 @@ from app.config import dotenv
 from app.config.problem import Problem
 from app.config.settings import names
 from app.config.snapshot import CONFIG_FILE
+from app.config.upstreams import is_of_family
 from app.errors import ConfigError
 from app.home.checks.findings import Finding, Installation, Level, Topic
 
@@ -27,12 +28,12 @@ def check_settings(installation: Installation) -> Iterator[Finding]:
     known = {name.lower() for name in names()}
     for problem in installation.config.problems:
         yield _problem(installation, problem, known)
-    if not installation.config.settings.api_url:
+    if not installation.config.has_model_api:
         yield Finding(
             Level.NOTE,
             Topic.SETTINGS,
-            "未设置 API_URL：由内置演示模型回答",
-            "no API_URL is set: the built-in demo model answers",
+            "没有可用的上游（API_URL 或 Upstream_…_URL）：由内置演示模型回答",
+            "there is no upstream (API_URL or Upstream_…_URL): the built-in demo model answers",
             CONFIG_FILE,
             subject="API_URL",
         )
@@ -48,7 +49,8 @@ def check_settings(installation: Installation) -> Iterator[Finding]:
 def _problem(installation: Installation, problem: Problem, known: set[str]) -> Finding:
     place = Path(problem.file)
     return Finding(
-        Level.ERROR if problem.key.lower() in known else Level.WARNING,
+        # What is wrong with an upstream sends its requests elsewhere, or nowhere.
+        Level.ERROR if problem.key.lower() in known or is_of_family(problem.key) else Level.WARNING,
         Topic.SETTINGS,
         "该设置有问题，见下一行" if problem.key else "该文件有问题，见下一行",
         problem.reason,

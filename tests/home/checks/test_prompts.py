@@ -56,7 +56,7 @@ def test_every_source_of_placeholders_is_known(tmp_path: Path) -> None:
         "SarModel1=m",
         "SarPrompt1=x",
         "Image_Key=some-key-of-pictures",
-        'WORKSPACE_ALIASES={"code": "/src"}',
+        'WORKSPACE_ALIASES={"code": "image"}',
     )
     assert findings(tmp_path, *settings) == []
 
@@ -93,6 +93,15 @@ def test_a_placeholder_that_nothing_provides_is_told_with_file_line_and_column(
     found = findings(tmp_path)
     assert found[0] == (level, "Agent/A.txt:2:7", placeholder)
     assert len(found) == (2 if placeholder[0] in "[《" or placeholder == "<<公共日记本>>" else 1)
+
+
+def test_a_workspace_whose_folder_is_not_there_is_told(tmp_path: Path) -> None:
+    agent(tmp_path, "{{Workspace::here}}{{Workspace::gone/sub::2}}{{Workspace::odd}}")
+    aliases = f'WORKSPACE_ALIASES={{"here": "{tmp_path}", "gone": "{tmp_path / "gone"}", "odd": 1}}'
+    assert [named for _, _, named in findings(tmp_path, aliases)] == [
+        "{{Workspace::gone/sub::2}}",
+        "{{Workspace::odd}}",
+    ]
 
 
 def test_recall_is_served_where_a_plugin_serves_it(tmp_path: Path) -> None:

@@ -40,6 +40,21 @@ def test_a_home_without_settings_is_fine(tmp_path: Path) -> None:
     assert report.count(Level.ERROR) == 0
 
 
+def test_an_upstream_that_is_left_out_is_an_error_and_one_that_serves_is_no_demo(tmp_path: Path) -> None:
+    report = looked_at(
+        tmp_path,
+        "Upstream_home_URL=http://127.0.0.1:11434",
+        "Upstream_typo_URL=ftp://127.0.0.1",
+        "upstream_low_url=http://127.0.0.1",
+        "Upstream_none_Key=x",
+    )
+    assert told(about(report, Topic.SETTINGS)) == [
+        ("error", "config.env:2", "Upstream_typo_URL"),
+        ("error", "config.env:3", "upstream_low_url"),
+        ("error", "config.env:4", "Upstream_none_Key"),
+    ]
+
+
 def test_a_variable_of_the_system_that_beats_the_file_is_told(tmp_path: Path) -> None:
     report = looked_at(
         tmp_path, "API_URL=https://a.example", "PORT=7000", "HOST=::1", environ={"PORT": "8000", "HOST": "::1"}
