@@ -26,3 +26,14 @@ def with_public_names(body: bytes, public_names: Mapping[str, str]) -> bytes:
             model["id"] = public_names[name]
             changed = True
     return dumps(value) if changed else body
+
+
+def with_public_name(body: bytes, internal: str, public: str) -> bytes:
+    """What is said of one model, with its public name; the very same bytes when it speaks of another one."""
+    try:
+        value: Any = loads(body)
+    except (ValueError, RecursionError):
+        return body
+    if not isinstance(value, dict) or value.get("id") != internal:
+        return body
+    return dumps({**value, "id": public})

@@ -108,6 +108,25 @@ def test_one_model_is_asked_for_under_its_internal_name(tmp_path: Path) -> None:
     run(main())
 
 
+def test_one_model_answers_to_the_name_under_which_it_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "ModelRedirect.json").write_text('{"nice": "inner"}', encoding="utf-8")
+    said = {"id": "inner", "object": "model", "owned_by": "x"}
+
+    async def main() -> None:
+        replies = [json_reply(said), json_reply({**said, "id": "other"}), json_reply(said, 404), json_reply(said)]
+        async with ScriptedUpstream(replies) as up, running(tmp_path, up.base_url) as server:
+            answers = [await server.client.get(f"/v1/models/{name}") for name in ("nice", "nice", "nice", "inner")]
+            assert [(answer.status_code, answer.json()["id"]) for answer in answers] == [
+                (200, "nice"),
+                (200, "other"),
+                (404, "inner"),
+                (200, "inner"),
+            ]
+            assert answers[0].json() == {**said, "id": "nice"}
+
+    run(main())
+
+
 class SlowUpstream:
     """Tells how much of a request has come while the rest is still missing, and then answers in two halves."""
 

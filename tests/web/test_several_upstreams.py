@@ -220,6 +220,40 @@ def test_names_for_clients_stand_in_the_merged_list_and_lead_to_the_upstream_of_
 
 
 @pytest.mark.parametrize("size", [1000, 2_000_000], ids=["held", "streamed"])
+@pytest.mark.parametrize("first_field", ["model", "file"])
+def test_an_upload_goes_to_whom_its_model_belongs_under_the_name_it_has_there(
+    tmp_path: Path, size: int, first_field: str
+) -> None:
+    (tmp_path / "ModelRedirect.json").write_text('{"nice": "whisper-large-internal"}', encoding="utf-8")
+    model = b'--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nNAME\r\n'
+    file = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n' + b"x" * size + b"\r\n"
+    form = (model + file if first_field == "model" else file + model) + b"--b--\r\n"
+    internal = form.replace(b"NAME", b"whisper-large-internal")
+
+    async def main() -> None:
+        async with (
+            ScriptedUpstream(lambda _: json_reply({"text": "never"})) as first,
+            ScriptedUpstream(lambda _: json_reply({"text": "heard"})) as home,
+            running(
+                tmp_path,
+                first.base_url,
+                config=[f"Upstream_home_URL={home.base_url}", "Upstream_home_Models=whisper-*"],
+            ) as server,
+        ):
+            for name in (b"nice", b"whisper-large-internal"):
+                answer = await server.client.post(
+                    "/v1/audio/transcriptions",
+                    content=form.replace(b"NAME", name),
+                    headers={"Content-Type": "multipart/form-data; boundary=b"},
+                )
+                assert answer.json() == {"text": "heard"}
+            assert not first.requests
+            assert [request.body for request in home.requests] == [internal, internal]
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [1000, 2_000_000], ids=["held", "streamed"])
 def test_a_body_that_is_streamed_up_goes_to_one_upstream_only_and_others_may_take_over(
     tmp_path: Path, size: int
 ) -> None:
