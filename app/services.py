@@ -23,6 +23,7 @@ from app.chat.running import RunningTurns
 from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config import dotenv
+from app.config.addresses import own_address
 from app.config.keys import check_bind
 from app.config.leftovers import sweep_leftovers
 from app.config.model_redirect import ModelRedirect
@@ -401,7 +402,7 @@ class Services:
         return urlsplit(self._address).port or self.settings.port
 
     def _callback_base(self) -> str:
-        address = self._address or f"http://127.0.0.1:{self.settings.port}"
+        address = self._address or own_address(self.settings.host, self.settings.port)
         return self.settings.callback_base_url or f"{address}/plugin-callback"
 
     def _background_results(self) -> BackgroundResults:

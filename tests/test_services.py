@@ -177,6 +177,24 @@ def test_p83_work_of_every_kind_has_one_grace_together(tmp_path: Path, caplog: p
     assert "Stuck.stop has not ended in time" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("host", "base"),
+    [
+        ("::1", "http://[::1]:7000/plugin-callback"),
+        ("::", "http://[::1]:7000/plugin-callback"),
+        ("0.0.0.0", "http://127.0.0.1:7000/plugin-callback"),
+        ("10.0.0.5", "http://10.0.0.5:7000/plugin-callback"),
+    ],
+)
+def test_a_background_plugin_that_starts_before_the_server_listens_calls_back_to_where_it_will(
+    tmp_path: Path, host: str, base: str
+) -> None:
+    services = services_in(tmp_path, f"HOST={host}", "PORT=7000", "Key=a-key-of-our-own", key="a-key-of-our-own")
+    assert services._callback_base() == base
+    services.served_at("http://[::1]:4711")
+    assert services._callback_base() == "http://[::1]:4711/plugin-callback"
+
+
 @pytest.mark.parametrize("owns_home", [True, False])
 def test_the_owner_of_a_home_clears_away_what_a_killed_one_left_half_written(tmp_path: Path, owns_home: bool) -> None:
     make_home(tmp_path)

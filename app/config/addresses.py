@@ -6,6 +6,8 @@ from urllib.parse import SplitResult, urlsplit
 
 VERSION = "/v1"
 
+_EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
 # Addresses are often copied from a curl example, together with the endpoint.
 _PASTED_ENDPOINTS = ("/chat/completions", "/completions", "/embeddings", "/models")
 
@@ -20,6 +22,12 @@ class AddressError(ValueError):
         super().__init__(english)
         self.chinese = chinese
         self.english = english
+
+
+def own_address(host: str, port: int) -> str:
+    """Where programs of this machine reach a server that listens on ``host``, without a path."""
+    reached = _EVERY_ADDRESS.get(host, host)
+    return f"http://{f'[{reached}]' if ':' in reached else reached}:{port}"
 
 
 def api_address(written: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Generator
 import uvicorn
 from starlette.types import ASGIApp
 
+from app.config.addresses import own_address
 from app.errors import ConfigError, both
 from app.web.connection import Connection
 
@@ -25,7 +26,6 @@ ABANDON_SECONDS = 1.0
 """How long the last words to clients that do not read are waited for at shutdown, after open answers were cancelled."""
 
 _TICK = 0.1
-_EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 @contextlib.asynccontextmanager
@@ -44,7 +44,6 @@ async def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, *, grace: 
 async def _serving(app: ASGIApp, host: str, port: int, grace: int) -> AsyncIterator[tuple[str, _Server]]:
     listener = _listener(host, port)
     bound = listener.getsockname()[1]
-    reached = _EVERY_ADDRESS.get(host, host)
     server = _Server(
         uvicorn.Config(
             app,
@@ -65,7 +64,7 @@ async def _serving(app: ASGIApp, host: str, port: int, grace: int) -> AsyncItera
     try:
         await asyncio.wait((running, ready), return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
-            yield f"http://{f'[{reached}]' if ':' in reached else reached}:{bound}", server
+            yield own_address(host, bound), server
     finally:
         ready.cancel()
         server.leave()
@@ -112,7 +111,10 @@ async def serve_until_signal(
 def _listener(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        both_kinds = (
+            address[0] == "::" and socket.has_dualstack_ipv6()
+        )  # as other servers do, and as Docker's check wants
+        listener = socket.create_server(address[:2], family=family, backlog=BACKLOG, dualstack_ipv6=both_kinds)
     except OSError as error:
         raise ConfigError(
             both(

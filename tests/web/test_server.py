@@ -53,6 +53,18 @@ def test_it_serves_on_a_free_port_and_closes_it_afterwards():
     asyncio.run(run())
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_every_address_of_both_kinds_is_served_where_every_one_is_wanted():
+    async def run():
+        async with serve(app_with(), "::") as base, httpx.AsyncClient(trust_env=False, verify=False) as client:
+            port = httpx.URL(base).port
+            assert base == f"http://[::1]:{port}"
+            for host in ("[::1]", "127.0.0.1"):
+                assert (await client.get(f"http://{host}:{port}")).text == "hello"
+
+    asyncio.run(run())
+
+
 def test_two_servers_run_side_by_side():
     async def run():
         async with (
