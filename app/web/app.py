@@ -17,6 +17,7 @@ from app.services import Services
 from app.web.admin_access import AdminAccess
 from app.web.blocking import AddressBlocks
 from app.web.chat import ChatRoute
+from app.web.cut_off import CutOff
 from app.web.declared import AccessTable, RefusedRouteError, served_routes
 from app.web.embeddings import EmbeddingsRoute
 from app.web.errors import OPENAI_PATHS, guarded, install_error_handlers
@@ -79,7 +80,9 @@ def create_app(services: Services) -> ASGIApp:
     routes = _Routes(app, own, lambda: (MetricsRoute(services), PassThrough(services), *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
     routes.gate = Gate(
-        _ChatFirst({path: guarded(route) for path, route in chat.items()}, app),
+        CutOff(
+            _ChatFirst({path: guarded(route) for path, route in chat.items()}, app), lambda: services.stopping.begun
+        ),
         key=lambda: services.key,
         table=routes.renewed(),
         trusted_proxies=lambda: services.settings.trusted_proxies,

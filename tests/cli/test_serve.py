@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.demo.script import Hold, Reply, Send, say
+from app.demo.script import Hold, Reply, Send, no_answer, say
 from app.demo.scripted import ScriptedUpstream
 from app.services import HOME_FOLDERS
 from tests.cli.commands import PLUGIN_SLEEPER, refused
@@ -295,6 +295,39 @@ def test_a_tool_that_runs_too_long_ends_with_the_server(tmp_path: Path) -> None:
                 assert "Traceback" not in program.logged
 
     run(test())
+
+
+def test_a_request_that_a_stop_cuts_off_is_answered_in_the_shape_of_its_route(tmp_path: Path) -> None:
+    async def test() -> None:
+        folder = write_plugin(tmp_path, "Sleeper", PLUGIN_SLEEPER)
+        async with ScriptedUpstream(lambda _: no_answer(Hold("never"))) as upstream:
+            configured(tmp_path, upstream.base_url, "ShutdownSeconds=0.1", "PluginStopSeconds=0.5")
+            with started("serve", "--port", "0", cwd=tmp_path) as program:
+                url, headers = program.base_url, {"Authorization": "Bearer k"}
+                async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60, trust_env=False) as web:
+                    plain = {"Content-Type": "text/plain"}
+                    tool = asyncio.create_task(
+                        web.post("/human/tool", content=call_text("Sleeper").encode(), headers=plain)
+                    )
+                    vectors = asyncio.create_task(web.post("/embeddings", json={"model": "m", "input": "x"}))
+                    await appears(folder / "pid")
+                    await until_asked(upstream)
+                    program.process.send_signal(signal.SIGTERM)
+                    answers = [await tool, await vectors]
+                assert [answer.status_code for answer in answers] == [503, 503]
+                assert "shutting down" in answers[0].json()["error"]
+                assert answers[1].json()["error"]["code"] == "server_stopping"
+                assert await asyncio.to_thread(program.ended) == 0
+                assert not lives(int((folder / "pid").read_text()))
+                assert "Traceback" not in program.logged
+
+    run(test())
+
+
+async def until_asked(upstream: ScriptedUpstream) -> None:
+    async with asyncio.timeout(30):
+        while not upstream.requests:
+            await asyncio.sleep(0.01)
 
 
 def test_a_second_signal_does_not_wait_for_work_in_the_background_either(tmp_path: Path) -> None:
