@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -25,6 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     try:
         code = options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read what we print, such as head, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_FAILED
     except VcpError as error:
         print(f"vcp: {error.message}", file=sys.stderr)
         code = EXIT_USAGE

@@ -29,3 +29,14 @@ def test_a_home_whose_folders_cannot_be_made_is_refused_by_name(tmp_path: Path, 
     (tmp_path / name).write_text("in the way", encoding="utf-8")
     with pytest.raises(ConfigError, match=f"{name} is no folder"):
         make_home(tmp_path)
+
+
+def test_a_reader_that_goes_away_ends_a_command_without_a_stack_trace(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "app.cli", "keys", "--home", str(tmp_path)]
+    try:
+        ended = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writing)
+    assert (ended.returncode, ended.stderr) == (1, "")
