@@ -129,6 +129,8 @@ class Dispatch:
                 if outcome.status == 200 or sending.any_status:
                     wanted = parse_retry_after(outcome.headers.get("Retry-After"), self.clock())
                     self._rate(candidate, outcome.status, wanted)
+                    if outcome.status >= 400:
+                        outcome.put_back(_without_key(await _read_error_body(outcome), candidate.target))
                     outcome.hold(standing)
                     return outcome
                 outcome = await self.status_error(outcome, candidate.target, candidate.attempts + 1)
@@ -169,8 +171,8 @@ class Dispatch:
             text = redirected(reply.headers.get("Location", ""), target.setting("URL"))
             body = orjson.dumps({"error": {"message": text, "type": "upstream_error", "code": "upstream_redirect"}})
             content_type = "application/json"
-        elif len(target.api_key) >= _SHORTEST_SECRET:
-            body = body.replace(target.api_key.encode(), b"***")  # some gateways quote the key they refuse
+        else:
+            body = _without_key(body, target)
         return UpstreamStatusError(
             reply.status,
             body,
@@ -220,6 +222,11 @@ class Dispatch:
         _log.warning(
             "upstream %s, attempt %d of %d: %s; %s", place, candidate.attempts, self.policy.attempts, what, follows
         )
+
+
+def _without_key(body: bytes, target: UpstreamTarget) -> bytes:
+    """An error's body without our key: some gateways quote the one they refuse."""
+    return body.replace(target.api_key.encode(), b"***") if len(target.api_key) >= _SHORTEST_SECRET else body
 
 
 async def _read_error_body(reply: Reply) -> bytes:

@@ -73,7 +73,7 @@ class Reply:
         self.headers = source.headers
         self._source = source
         self._first = first
-        self._beginning = (first or b"")[:16].removeprefix(b"\xef\xbb\xbf").lstrip()
+        self._beginning = _beginning(first or b"")
         self._idle = idle
         self._closed = False
         self._ended = False
@@ -86,6 +86,11 @@ class Reply:
     def hold(self, place: Place) -> None:
         """Keep this place until the reply is closed."""
         self._place = place
+
+    def put_back(self, body: bytes) -> None:
+        """Give this body to whoever reads, in place of the one that was read."""
+        self._first, self._ended = body, True
+        self._beginning = _beginning(body)
 
     @property
     def content_type(self) -> str:
@@ -219,3 +224,8 @@ class Reply:
         place, self._place = self._place, None
         if place is not None:
             place.release()
+
+
+def _beginning(body: bytes) -> bytes:
+    """What tells of which kind a body is."""
+    return body[:16].removeprefix(b"\xef\xbb\xbf").lstrip()

@@ -127,6 +127,23 @@ def test_one_model_answers_to_the_name_under_which_it_is_listed(tmp_path: Path) 
     run(main())
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/v1/moderations"), ("POST", "/v1/embeddings"), ("GET", "/v1/models/m"), ("GET", "/v1/models")],
+)
+def test_an_error_that_quotes_our_key_does_not_hand_it_to_a_client(tmp_path: Path, method: str, path: str) -> None:
+    refused = {"error": {"message": "wrong key upstream-key", "code": "invalid_api_key"}}
+
+    async def main() -> None:
+        async with ScriptedUpstream([json_reply(refused, 401)]) as up, running(tmp_path, up.base_url) as server:
+            answer = await server.client.request(method, path, json={"model": "m"} if method == "POST" else None)
+            assert answer.status_code == 401
+            assert answer.json() == {"error": {"message": "wrong key ***", "code": "invalid_api_key"}}
+            assert [status.running for status in server.services.upstream.status()] == [0]
+
+    run(main())
+
+
 class SlowUpstream:
     """Tells how much of a request has come while the rest is still missing, and then answers in two halves."""
 
