@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from base64 import urlsafe_b64decode
 
-from app.config.keys import _KEY_BYTES
+from app.config.keys import strong_value
 from app.config.settings import names, read
 from app.extend import Access
 from app.tools.callback_tokens import TOKEN_BYTES
@@ -34,7 +35,8 @@ def test_every_setting_in_the_tables_exists() -> None:
 
 
 def test_the_numbers_are_those_of_the_code() -> None:
-    assert f"of {_KEY_BYTES * 8} bits" in cells("A key in every case")
+    key_bytes = len(urlsafe_b64decode(f"{strong_value()}="))
+    assert f"of {key_bytes * 8} bits" in cells("A key in every case")
     assert f"a token of {TOKEN_BYTES * 8} bits" in cells("Callbacks")
     keys = f"{blocking.KEY_FAILURES} wrong keys within {blocking.KEY_WINDOW_SECONDS / 60:g} minutes"
     assert f"{keys} block an address for {blocking.KEY_BLOCK_SECONDS / 60:g}." in cells("Guessing")
