@@ -7,13 +7,13 @@ import os
 import sys
 
 from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, home_folder, home_option
+from app.config.dotenv import parse_values
 from app.config.keys import replace_key, strong_value
 from app.config.snapshot import load
 from app.errors import both
 from app.home.known_keys import MEANINGS, OWN_SECRETS, KnownKey, known_keys
 from app.home.lock import owner_of
 from app.plugins.discovery import discover
-from app.services import parse_plugin_env
 from app.tools.auth_code import CODE_FILE, AuthCode
 
 SHOWN_CHARACTERS = 3
@@ -50,7 +50,7 @@ def add_to(commands: Commands) -> None:
 
 def _keys(options: argparse.Namespace) -> int:
     config = load(home_folder(options), os.environ)
-    found = known_keys(config, discover((config.home / "Plugin",), parse_plugin_env), os.environ)
+    found = known_keys(config, discover((config.home / "Plugin",), parse_values), os.environ)
     for key in found:
         shown = key.value if options.show else _masked(key)
         print(f"{key.name:<14} {shown or '-'}")
