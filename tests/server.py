@@ -15,10 +15,11 @@ from typing import Any
 
 import httpx
 
+from app.config.home_folders import make_home
 from app.config.snapshot import load
 from app.extend import Event, PlaceholderSource, Preprocessor, ToolSource
 from app.reload.watcher import Pace
-from app.services import Services, make_home
+from app.services import Services
 from app.web.app import create_app
 from app.web.server import serve
 

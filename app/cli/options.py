@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from app.config.home_folders import make_home
 from app.config.snapshot import Config, load
 from app.errors import ConfigError, both
 from app.observe.lines import LineFormatter, set_log
-from app.services import make_home
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """Where a command adds its parser."""

@@ -89,6 +89,11 @@ def parse(text: str) -> list[Entry]:
     return entries
 
 
+def parse_values(text: str) -> dict[str, str]:
+    """Key to value of a text that stands alone, such as a plugin's own ``config.env``; the last of equal keys wins."""
+    return {entry.key: entry.value for entry in parse(text)}
+
+
 def read(path: Path) -> EnvFile:
     """Read an env file; a file that does not exist is an empty one.
 

@@ -1,6 +1,6 @@
 """Every extension point of the server, and the values that cross it.
 
-A part of the server depends on the contracts here and never on its sibling; ``services.py`` hands the parts to each
+A part of the server depends on the contracts here and never on its sibling; ``services/`` hands the parts to each
 other. All value types are immutable. JSON values are plain Python values as a JSON parser makes them.
 """
 

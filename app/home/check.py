@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from app.config import families, settings
+from app.config.dotenv import parse_values
+from app.config.program_files import program_plugins
 from app.config.snapshot import CONFIG_FILE, Config, load
 from app.errors import ConfigError
 from app.home.checks.files import check_files
@@ -20,7 +22,6 @@ from app.home.checks.prompts import check_prompts
 from app.home.checks.settings import check_settings
 from app.home.lock import Owner, owner_of
 from app.plugins.discovery import discover
-from app.services import parse_plugin_env, program_plugins
 
 _ORDER = {level: place for place, level in enumerate(Level)}
 
@@ -51,7 +52,7 @@ def check_home(home: Path, environ: Mapping[str, str]) -> CheckReport:
         findings.append(Finding(Level.ERROR, Topic.SETTINGS, chinese, english or chinese, CONFIG_FILE))
         config = _without_file(home, environ)
     installation = Installation(config, environ)
-    found = discover((home / "Plugin", program_plugins()), parse_plugin_env)
+    found = discover((home / "Plugin", program_plugins()), parse_values)
     plugins = check_plugins(installation, found)
     findings += check_settings(installation)
     findings += check_keys(installation, found)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.config.durable import create_atomic
+from app.config.home_folders import HOME_FOLDERS, make_home
 from app.config.keys import KEY_FILE, server_key
+from app.config.program_files import EXAMPLE, FIRST_AGENT, FIRST_TEXT, program_file
 from app.config.snapshot import CONFIG_FILE, load
 from app.errors import ConfigError, both
-from app.home.program_files import EXAMPLE, FIRST_AGENT, FIRST_TEXT, program_file
-from app.services import HOME_FOLDERS, make_home
 
 AGENT_MAP = "agent_map.json"
 FIRST_MAP = """{

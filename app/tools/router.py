@@ -71,6 +71,11 @@ class Router:
                 return source, spec, tail
         return None
 
+    def find_spec(self, name: str) -> ToolSpec | None:
+        """The description of ``name``, of the plugin where a command is named too."""
+        found = self.find(name)
+        return found[1] if found else None
+
     async def call(self, call: ToolCall, context: CallContext) -> ToolResult:
         """Run one call; never raises, except that a cancelled caller is told so after the call's end was published."""
         found = self.find(call.tool)

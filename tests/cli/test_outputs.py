@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from app.config.home_folders import make_home
 from app.errors import ConfigError
-from app.services import make_home
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 import pytest
 
+from app.config.home_folders import HOME_FOLDERS
 from app.demo.script import Hold, Reply, Send, no_answer, say
 from app.demo.scripted import ScriptedUpstream
-from app.services import HOME_FOLDERS
 from tests.cli.commands import PLUGIN_SLEEPER, refused
 from tests.plugins.watching import appears, lives
 from tests.program import Program, started

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.config import dotenv
-from app.config.dotenv import Entry, parse, quote, read
+from app.config.dotenv import Entry, parse, parse_values, quote, read
 from app.errors import ConfigError
 
 
@@ -266,3 +266,7 @@ def test_a_file_over_the_limit_is_refused(tmp_path: Path) -> None:
         file.truncate(dotenv.MAX_FILE_BYTES + 1)
     with pytest.raises(ConfigError, match="larger than 16 MiB"):
         read(path)
+
+
+def test_a_plugins_own_settings_are_read_by_the_grammar_of_the_main_file() -> None:
+    assert parse_values('A="x # y" # note\r\nB=1#2\r\nA=last\r\n') == {"A": "last", "B": "1"}

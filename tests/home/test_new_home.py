@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from app.config.home_folders import HOME_FOLDERS
 from app.config.keys import KEY_FILE
+from app.config.program_files import EXAMPLE, FIRST_AGENT, FIRST_TEXT, program_file
 from app.config.snapshot import load
 from app.errors import ConfigError
 from app.home.new_home import make_new_home
-from app.home.program_files import EXAMPLE, FIRST_AGENT, FIRST_TEXT, program_file
-from app.services import HOME_FOLDERS
 
 
 def test_a_new_home_has_everything_and_its_secrets_are_for_its_owner_alone(tmp_path: Path) -> None:

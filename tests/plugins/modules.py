@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-import app.services as services_module
 from app.extend import CallContext, Door, ToolCall, ToolResult
-from app.services import Services
+from app.services import Services, plugin_hosts
 from tests.web.asgi import services_in
 
 WAIT_SECONDS = 10.0
@@ -51,7 +50,7 @@ def write_module(
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home without the plugins that come with the program."""
-    monkeypatch.setattr(services_module, "program_plugins", lambda: tmp_path / "none")
+    monkeypatch.setattr(plugin_hosts, "program_plugins", lambda: tmp_path / "none")
     return tmp_path
 
 

@@ -341,7 +341,7 @@ def test_d37_a_module_for_node_is_served_by_the_plugin_of_that_name_with_its_set
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     program = tmp_path / "program"
-    monkeypatch.setattr("app.services.program_plugins", lambda: program / "Plugin")
+    monkeypatch.setattr("app.services.plugin_hosts.program_plugins", lambda: program / "Plugin")
     reading = "def create(c):\n    class P:\n        call = lambda self, call, x: dict(c.config)\n    return P()"
     write_module(program, "Port", reading, configSchema={"City": "string"})
     home = tmp_path / "home"

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from app.config.dotenv import parse_values
 from app.plugins import sources
 from app.plugins.discovery import Plugin, PluginSet, discover
 from app.plugins.sources import digest, python_sources
-from app.services import parse_plugin_env
 from tests.reload.files import DIRECT, add_plugin, save
 
 
 def found(home: Path, before: PluginSet | None = None) -> Plugin:
-    (plugin,) = discover([home / "Plugin"], parse_plugin_env, before).plugins
+    (plugin,) = discover([home / "Plugin"], parse_values, before).plugins
     return plugin
 
 
@@ -63,7 +63,7 @@ def test_a_folder_beyond_a_limit_is_cut_and_told(
     for number in range(4):
         save(folder / "a" / "b" / f"{number}.py", "")
     assert python_sources(folder).cut
-    (problem,) = discover([tmp_path / "Plugin"], parse_plugin_env).problems
+    (problem,) = discover([tmp_path / "Plugin"], parse_values).problems
     assert str(folder) in problem
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from app.config.dotenv import parse_values
 from app.config.snapshot import Config, load
 from app.plugins.discovery import PluginSet, discover
 from app.reload.differences import MAX_NAMES, config_changes, listed, plugin_changes
-from app.services import parse_plugin_env
 from tests.reload.files import add_plugin, save
 
 
@@ -17,7 +17,7 @@ def config(home: Path, *lines: str, **environ: str) -> Config:
 
 
 def plugins(home: Path) -> PluginSet:
-    return discover([home / "Plugin"], parse_plugin_env)
+    return discover([home / "Plugin"], parse_values)
 
 
 def test_keys_that_are_new_gone_or_different_are_named_without_their_values(tmp_path: Path) -> None:

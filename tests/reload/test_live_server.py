@@ -12,11 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
+from app.config.home_folders import make_home
 from app.config.snapshot import Config, load
 from app.demo.script import Hold, Reply, Send, say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import Event, Reloaded
-from app.services import Services, make_home
+from app.services import Services
 from app.upstream.targets import SingleUpstream
 from tests.reload.files import QUICK, add_plugin, save, until
 from tests.server import ECHO, KEY, Running, call_text, run, running, write_plugin

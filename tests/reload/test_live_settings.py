@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from app.cli import main as _cli  # noqa: F401 - with it every part of the program is loaded
+from app.config.home_folders import make_home
 from app.config.settings import NEEDS_RESTART, Settings, names
 from app.config.snapshot import load
-from app.services import Services, make_home
+from app.services import Services
 from app.web.app import create_app
 from tests.reload.files import save
 from tests.web.asgi import ask

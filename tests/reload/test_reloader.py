@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from app.config.home_folders import make_home
 from app.config.snapshot import load
 from app.extend import Event, Reloaded
 from app.plugins.discovery import PluginSet
-from app.services import Services, make_home
+from app.services import Services
 from tests.reload.files import DIRECT, add_plugin, manifest_of, save, tree, until
 from tests.server import run
 
@@ -407,7 +408,7 @@ def test_a_stop_ends_a_reload_that_waits_for_a_host(tmp_path: Path) -> None:
 def test_a_host_that_never_ends_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("app.services.REPLACE_SECONDS", 0.01)
+    monkeypatch.setattr("app.services.root.REPLACE_SECONDS", 0.01)
 
     async def main() -> None:
         services, _ = installed(tmp_path)

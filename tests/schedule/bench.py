@@ -19,7 +19,7 @@ from app.schedule.intake import Intake
 from app.schedule.runner import Pace, ScheduleRunner
 from app.schedule.timely import TimelyContactGuard
 from app.schedule.times import local_time
-from app.stopping import Stopping
+from app.services.stopping import Stopping
 from app.tools.router import Router
 
 ZONE = ZoneInfo("Asia/Shanghai")

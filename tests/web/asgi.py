@@ -10,8 +10,9 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message
 
+from app.config.home_folders import make_home
 from app.config.snapshot import load
-from app.services import Services, make_home
+from app.services import Services
 from app.web.app import create_app
 
 KEY = "test-key-钥匙"

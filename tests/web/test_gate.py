@@ -306,9 +306,9 @@ def test_settings_of_the_gate_count_as_soon_as_they_change(tmp_path: Path) -> No
     blocks = lambda: asyncio.run(ask(app, "GET", "/v1/none", BEARER, origin, forwarded))  # noqa: E731 - one word
     assert (blocks().status, blocks().headers["access-control-allow-origin"]) == (404, "*")
     changed = {"TrustedProxies": "127.0.0.1", "CorsOrigins": "https://a.example"}
-    services.config = replace(services.config, settings=read(changed)[0])
+    services.in_force.config = replace(services.config, settings=read(changed)[0])
     assert (blocks().status, blocks().headers["access-control-allow-origin"]) == (403, "https://a.example")
-    services.config = replace(services.config, settings=read({**changed, "IpBlacklist": "false"})[0])
+    services.in_force.config = replace(services.config, settings=read({**changed, "IpBlacklist": "false"})[0])
     assert blocks().status == 404
 
 

@@ -318,7 +318,7 @@ def test_the_allow_list_is_a_setting_that_counts_at_once(tmp_path: Path) -> None
             assert (await client.post("/v1/chat/completions", json={})).status_code == 400  # still our own
             assert (await client.post("/v1/moderations", json={})).status_code == 404
             settings, _ = read({"PassThroughRoutes": "moderations"})
-            server.services.config = _with(server.services.config, settings)
+            server.services.in_force.config = _with(server.services.config, settings)
             server.services.events.publish(Reloaded(("settings",)))
             assert (await client.post("/v1/moderations", json={})).json() == ["POST", "/v1/moderations"]
             assert (await client.get("/v1/files")).status_code == 404

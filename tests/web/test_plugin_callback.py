@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp
 
+from app.config.home_folders import HOME_FOLDERS, make_home
 from app.config.snapshot import load
 from app.extend import BackgroundResult, Event, ToolPush
-from app.services import HOME_FOLDERS, Services, make_home
+from app.services import Services
 from app.tools import background_results
 from app.web.app import create_app
 from app.web.blocking import KEY_FAILURES

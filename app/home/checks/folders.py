@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.config.home_folders import HOME_FOLDERS
 from app.errors import both
 from app.home.checks.findings import Finding, Installation, Level, Topic, entries
-from app.services import HOME_FOLDERS
 
 MAX_COUNTED = 1_000_000
 """Files of a folder that are counted at most."""

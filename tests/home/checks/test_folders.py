@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from app.config.home_folders import HOME_FOLDERS
 from app.home.checks.findings import Level, Topic
-from app.services import HOME_FOLDERS
 from tests.home.checks.looked_at import about, looked_at, told
 from tests.home.installations import old_installation, write
 

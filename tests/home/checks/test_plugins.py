@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from app.config.dotenv import parse_values
 from app.config.snapshot import load
 from app.home.checks.findings import Installation, Level, Topic
 from app.home.checks.plugins import PluginCheck, Status, check_plugins
 from app.plugins.discovery import discover
-from app.services import parse_plugin_env
 from tests.home.checks.looked_at import ENVIRON, about, looked_at, told
 from tests.home.installations import direct, write, write_manifest
 
@@ -33,7 +33,7 @@ def checked(home: Path, *roots: Path, environ: Mapping[str, str] | None = None, 
     installation = Installation(load(home, values), values)
     return check_plugins(
         installation,
-        discover((home / "Plugin", *roots), parse_plugin_env),
+        discover((home / "Plugin", *roots), parse_values),
         server_python=sys.executable,
         windows=windows,
     )

@@ -10,22 +10,12 @@ from pathlib import Path
 
 import pytest
 
-import app.services as services_module
+from app.config.home_folders import make_home
 from app.config.snapshot import load
 from app.extend import CallContext, Door, ErrorKind, ToolCall, ToolResult, ToolSpec
-from app.services import HOME_FOLDERS, Services, make_home, parse_plugin_env
+from app.services import Services, plugin_hosts
 from tests.server import ECHO, write_plugin
 from tests.web.asgi import services_in
-
-
-def test_the_folders_of_an_installation_are_made_and_what_is_there_stays(tmp_path: Path) -> None:
-    home = tmp_path / "new" / "我的 home"
-    (home / "Agent").mkdir(parents=True)
-    (home / "Agent" / "Nova.txt").write_text("hi", encoding="utf-8")
-    for _ in range(2):
-        make_home(home)
-    assert sorted(path.name for path in home.iterdir()) == sorted(HOME_FOLDERS)
-    assert (home / "Agent" / "Nova.txt").read_text(encoding="utf-8") == "hi"
 
 
 def test_plugins_come_from_the_home_and_the_program_and_those_of_the_home_win(tmp_path: Path) -> None:
@@ -46,7 +36,7 @@ def test_a_home_that_is_the_program_itself_finds_each_plugin_once_and_without_co
     if linked:
         home = tmp_path / "link"
         home.symlink_to(program, target_is_directory=True)
-    monkeypatch.setattr(services_module, "program_plugins", lambda: program / "Plugin")
+    monkeypatch.setattr(plugin_hosts, "program_plugins", lambda: program / "Plugin")
     assert list(services_in(home).router.specs()) == ["Echo"]
     assert caplog.records == []
 
@@ -190,9 +180,9 @@ def test_a_background_plugin_that_starts_before_the_server_listens_calls_back_to
     tmp_path: Path, host: str, base: str
 ) -> None:
     services = services_in(tmp_path, f"HOST={host}", "PORT=7000", "Key=a-key-of-our-own", key="a-key-of-our-own")
-    assert services._callback_base() == base
+    assert services.in_force.callback_base() == base
     services.served_at("http://[::1]:4711")
-    assert services._callback_base() == "http://[::1]:4711/plugin-callback"
+    assert services.in_force.callback_base() == "http://[::1]:4711/plugin-callback"
 
 
 @pytest.mark.parametrize("owns_home", [True, False])
@@ -217,10 +207,6 @@ def test_names_of_turns_and_calls_are_unique_over_restarts(tmp_path: Path) -> No
     ids = [services.new_id("call") for services in (first, second) for _ in range(3)]
     assert len(set(ids)) == 6
     assert all(name.startswith("call-") for name in ids)
-
-
-def test_a_plugins_own_settings_are_read_by_the_grammar_of_the_main_file() -> None:
-    assert parse_plugin_env('A="x # y" # note\r\nB=1#2\r\nA=last\r\n') == {"A": "last", "B": "1"}
 
 
 def test_parts_that_others_bring_start_and_stop_with_the_server(tmp_path: Path) -> None:

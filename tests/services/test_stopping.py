@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from app.stopping import Stopping
+from app.services.stopping import Stopping
 
 
 class Hands:

@@ -10,7 +10,12 @@ FIRST_TEXT = "TVStxt/ToolGuide.txt"
 
 
 def program_file(name: str) -> Path:
-    """Where the program keeps a file that it brings."""
+    """Where the program keeps a file or folder that it brings."""
     package = Path(__file__).resolve().parents[1]
     shipped = package / "shipped" / name
-    return shipped if shipped.is_file() else package.parent / name
+    return shipped if shipped.exists() else package.parent / name
+
+
+def program_plugins() -> Path:
+    """The folder of the plugins that come with the program (D37)."""
+    return program_file("Plugin")

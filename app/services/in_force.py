@@ -1,0 +1,55 @@
+"""What holds now: the configuration, and the address at which the server listens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+from app.config.addresses import own_address
+from app.config.settings import Settings
+from app.config.snapshot import Config
+
+
+class InForce:
+    """The configuration of now, which a reload replaces whole, and what follows from it.
+
+    Parts never keep a value from here: they get the object or one of its methods, and ask at each use.
+    """
+
+    def __init__(self, config: Config, key: str) -> None:
+        self.config = config
+        self.key = key
+        self._address = ""
+
+    @property
+    def home(self) -> Path:
+        """The root of the installation; a reload does not change it."""
+        return self.config.home
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of now."""
+        return self.config.settings
+
+    def zone(self) -> ZoneInfo:
+        """The zone of logs, schedules and diaries."""
+        return self.config.zone
+
+    def served_at(self, address: str) -> None:
+        """The server listens at this address, such as ``http://127.0.0.1:4711``."""
+        self._address = address
+
+    def port(self) -> int:
+        """The port that the server listens on; until it does, the configured one."""
+        return urlsplit(self._address).port or self.settings.port
+
+    def callback_base(self) -> str:
+        """Where background plugins call back: the configured base, or this server's own (D19)."""
+        address = self._address or own_address(self.settings.host, self.settings.port)
+        return self.settings.callback_base_url or f"{address}/plugin-callback"
+
+    def plugin_environ(self) -> Mapping[str, str]:
+        """The environment that plugins see: the configuration of now, and where and how to call back to the server."""
+        return {**self.config.environ, "PORT": str(self.port()), "Key": self.key}

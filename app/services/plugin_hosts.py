@@ -1,0 +1,131 @@
+"""Builds what finds plugins and runs them: processes, static values, modules inside the server, callbacks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+from app.config import dotenv
+from app.config.program_files import program_plugins
+from app.config.settings import Settings
+from app.extend import CallTool, EventSink, PluginEmbeddings
+from app.plugins.background import BackgroundLimits
+from app.plugins.callbacks import Callbacks
+from app.plugins.discovery import PluginSet, discover
+from app.plugins.in_process import InProcessLimits, InProcessPlugins
+from app.plugins.in_process_context import RunChat, ServerParts
+from app.plugins.places import Limits
+from app.plugins.processes import Processes
+from app.plugins.static_runs import STATIC_LIMITS, StaticRunner
+from app.plugins.static_values import StaticValues
+from app.plugins.statics import StaticPlugins
+from app.plugins.stdio import StdioPlugins
+from app.prompt.diaries import ALL_DIARIES
+from app.services.in_force import InForce
+from app.tools.auth_code import AuthCode
+from app.tools.background_results import BackgroundResults, Retention
+from app.tools.callback_tokens import CallbackTokens
+
+
+def search_plugins(home: Path, before: PluginSet | None = None) -> PluginSet:
+    """The plugins on disk, those of the home before those of the program; blocks.
+
+    What cannot be read is as in ``before``.
+    """
+    roots = dict.fromkeys(root.resolve() for root in (home / "Plugin", program_plugins()))
+    return discover(tuple(roots), dotenv.parse_values, before)
+
+
+def process_limits(settings: Settings) -> Limits:
+    """How many plugin processes there may be, and how long and how large they may get."""
+    return Limits(
+        running=settings.plugin_max_running,
+        queued=settings.plugin_queue_limit,
+        queue_seconds=settings.plugin_queue_seconds,
+        output_bytes=settings.plugin_output_limit_mb * 1024 * 1024,
+        stop_seconds=settings.plugin_stop_seconds,
+    )
+
+
+def callback_tokens(in_force: InForce) -> CallbackTokens:
+    """The tokens by which callbacks are known (D19)."""
+    return CallbackTokens(in_force.home / ".vcp" / "callbacks", time.time)
+
+
+def background_results(in_force: InForce) -> BackgroundResults:
+    """What background plugins brought in the end."""
+    return BackgroundResults(
+        in_force.home / "VCPAsyncResults",
+        in_force.home / ".vcp" / "background_results",
+        lambda: Retention(in_force.settings.background_result_days, in_force.settings.background_result_count),
+        time.time,
+    )
+
+
+def stdio_plugins(
+    in_force: InForce, found: PluginSet, processes: Processes, auth_code: AuthCode, callbacks: Callbacks
+) -> StdioPlugins:
+    """Plugins that are processes for the time of a call, or go on after their first answer."""
+    return StdioPlugins(
+        found,
+        processes,
+        project_base=in_force.home,
+        environ=in_force.plugin_environ,
+        auth_code=auth_code,
+        port=in_force.port,
+        callbacks=callbacks,
+        background_limits=lambda: BackgroundLimits(
+            in_force.settings.background_max_running, in_force.settings.background_max_seconds
+        ),
+    )
+
+
+def static_plugins(in_force: InForce, found: PluginSet, events: EventSink) -> StaticPlugins:
+    """Plugins that run by a timetable and fill placeholders."""
+    runner = StaticRunner(Processes(STATIC_LIMITS), project_base=in_force.home, environ=in_force.plugin_environ)
+    return StaticPlugins(
+        found,
+        runner,
+        StaticValues(in_force.home / ".vcp" / "static_values"),
+        clock=time.time,
+        zone=in_force.zone,
+        max_chars=lambda: in_force.settings.static_value_max_chars,
+        events=events,
+        enabled=lambda: in_force.settings.run_static_plugins,
+        served=frozenset({ALL_DIARIES}),
+    )
+
+
+def in_process_plugins(
+    in_force: InForce,
+    found: PluginSet,
+    *,
+    call_tool: CallTool,
+    chat: RunChat,
+    embed: PluginEmbeddings,
+    events: EventSink,
+    auth_code: AuthCode,
+    new_id: Callable[[str], str],
+    http: httpx.AsyncClient,
+    on_demand: bool,
+) -> InProcessPlugins:
+    """Plugins that are Python modules inside the server, and what they may use of it."""
+    parts = ServerParts(
+        home=in_force.home,
+        environ=in_force.plugin_environ,
+        zone=in_force.zone,
+        max_depth=lambda: in_force.settings.max_call_depth,
+        password_wanted=lambda: in_force.settings.vcp_tool_code,
+        call_tool=call_tool,
+        chat=chat,
+        embed=embed,
+        events=events,
+        auth_code=auth_code,
+        new_id=new_id,
+        clock=time.time,
+        http=http,
+    )
+    return InProcessPlugins(found, parts, lambda: InProcessLimits.of(in_force.settings), on_demand=on_demand)

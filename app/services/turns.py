@@ -1,0 +1,68 @@
+"""Builds what a turn works with: its parts, its rules, and the ways in which other parts begin one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import tzinfo
+from functools import partial
+
+from app.chat.background import BackgroundTasks
+from app.chat.prepare import Preparation
+from app.chat.text_format import TextCallFormat
+from app.chat.turn import TurnParts, TurnRules
+from app.config.settings import Settings
+from app.extend import CallFormat, EventSink, Preprocessor
+from app.observe.dumps import DebugDumps
+from app.prompt.engine import PromptEngine
+from app.services.ids import Ids
+from app.services.in_force import InForce
+from app.tools.rendering import ResultFormat
+from app.tools.router import Router
+from app.upstream.client import UpstreamClient
+
+
+def turn_parts(
+    in_force: InForce,
+    *,
+    upstream: UpstreamClient,
+    engine: PromptEngine,
+    preprocessors: Sequence[Preprocessor],
+    router: Router,
+    events: EventSink,
+    background: BackgroundTasks,
+    dumps: DebugDumps,
+    ids: Ids,
+) -> TurnParts:
+    """What a turn works with until its end, of the configuration of now."""
+    zone = in_force.zone()
+    return TurnParts(
+        upstream=upstream,
+        preparation=Preparation(engine, preprocessors, events, dumps.dump),
+        call_tool=router.call,
+        find_spec=router.find_spec,
+        events=events,
+        background=background,
+        clock=time.time,
+        zone=zone,
+        new_id=ids.new_call,
+        call_format=partial(call_format, ids, zone),
+        dump=dumps.dump,
+    )
+
+
+def turn_rules(settings: Settings, *, stream: bool) -> TurnRules:
+    """The settings that hold for one turn."""
+    return TurnRules(
+        max_tool_rounds=settings.max_vcp_loop_stream if stream else settings.max_vcp_loop_non_stream,
+        max_calls=settings.max_tool_calls_per_round,
+        eager=settings.eager_tools,
+        password_wanted=settings.vcp_tool_code,
+        keep_tools_on_disconnect=not settings.cancel_tools_on_disconnect,
+        results=ResultFormat(settings.compat_profile, settings.tool_result_max_chars),
+    )
+
+
+def call_format(ids: Ids, zone: tzinfo, rules: TurnRules) -> CallFormat:
+    """How a model asks for tools in a turn with these rules."""
+    return TextCallFormat(ids.new_call, zone, rules.results, password_wanted=rules.password_wanted)
