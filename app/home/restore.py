@@ -99,7 +99,6 @@ class _Restore:
     def __init__(self, archive: Path, home: Path, manifest: ArchiveManifest, force: bool, now: float) -> None:
         self._archive = archive
         self._home = home
-        self._manifest = manifest
         self._files = {file.name: file for file in manifest.files}
         self._force = force
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")

@@ -60,11 +60,6 @@ def private_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def newest_log(folder: Path) -> Path | None:
-    """The file that is or was written last; None when there is none."""
-    return max(_ours(folder), key=lambda path: path.name, default=None)
-
-
 def _ours(folder: Path) -> list[Path]:
     with suppress(OSError):
         return [path for path in folder.iterdir() if _OURS.fullmatch(path.name)]
