@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from app.cli.options import EXIT_OK, Commands, home_folder, home_option
+from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, home_folder, home_option
 from app.config.dotenv import parse_values
 from app.config.keys import replace_key, strong_value
 from app.config.snapshot import load
@@ -14,6 +14,7 @@ from app.errors import both
 from app.home.known_keys import MEANINGS, OWN_SECRETS, KnownKey, known_keys
 from app.home.lock import owner_of
 from app.plugins.discovery import discover
+from app.tools.auth_code import CODE_FILE, AuthCode
 
 SHOWN_CHARACTERS = 3
 LONG_ENOUGH_TO_SHOW_SOME = 20
@@ -25,7 +26,7 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser("keys", parents=[home_option()], help=text, description=text)
     parser.add_argument("--show", action="store_true", help=both("显示完整的密钥", "print the values in full"))
     parser.set_defaults(run=_keys)
-    actions = parser.add_subparsers(metavar="new")
+    actions = parser.add_subparsers(metavar="new | code")
     new = actions.add_parser(
         "new",
         parents=[home_option(argparse.SUPPRESS)],
@@ -39,6 +40,12 @@ def add_to(commands: Commands) -> None:
     # argparse looks for the empty list among the choices when no name is given.
     new.add_argument("names", nargs="*", choices=[[], *OWN_SECRETS], metavar="NAME", help=", ".join(OWN_SECRETS))
     new.set_defaults(run=_new)
+    told = both(
+        "显示当前的用户验证码（VCPToolCode 和管理员工具使用，每小时更换）",
+        "print the code of the hour, which VCPToolCode and administrators' tools ask for",
+    )
+    code = actions.add_parser("code", parents=[home_option(argparse.SUPPRESS)], help=told, description=told)
+    code.set_defaults(run=_code)
 
 
 def _keys(options: argparse.Namespace) -> int:
@@ -79,4 +86,18 @@ def _new(options: argparse.Namespace) -> int:
             ),
             file=sys.stderr,
         )
+    return EXIT_OK
+
+
+def _code(options: argparse.Namespace) -> int:
+    home = home_folder(options)
+    code = AuthCode(home)()
+    if code is None:
+        missing = both(
+            "没有验证码；服务器启动时由插件 UserAuth 生成（RunStaticPlugins=true）",
+            "there is no code; the plugin UserAuth makes one when the server starts (RunStaticPlugins=true)",
+        )
+        print(f"{home / CODE_FILE}: {missing}", file=sys.stderr)
+        return EXIT_FAILED
+    print(code)
     return EXIT_OK

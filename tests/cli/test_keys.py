@@ -11,6 +11,7 @@ import pytest
 from app.config.dotenv import parse
 from app.config.keys import KEY_FILE
 from app.home.lock import own_home
+from app.tools.auth_code import AuthCode, write_auth_code
 from tests.cli.commands import command, refused
 
 NAMES = ("Key", "Image_Key", "File_Key", "VCP_Key", "AdminPassword", "API_Key")
@@ -123,3 +124,15 @@ def test_a_disk_that_is_full_keeps_the_old_key(
     assert "No space left" in refused(capsys, "keys", "--home", tmp_path, "new")
     assert (tmp_path / KEY_FILE).read_text() == old
     assert list((tmp_path / ".vcp").iterdir()) == [tmp_path / KEY_FILE]
+
+
+def test_the_code_of_the_hour_is_shown_to_whoever_may_read_its_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    missing = command(capsys, "keys", "--home", tmp_path, "code")
+    assert (missing.code, missing.out) == (1, "")
+    assert "code.bin" in missing.err
+    write_auth_code(tmp_path)
+    shown = command(capsys, "keys", "--home", tmp_path, "code")
+    assert (shown.code, shown.out.strip(), shown.err) == (0, AuthCode(tmp_path)(), "")
+    assert re.fullmatch(r"[1-9]\d{5}", shown.out.strip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from pathlib import Path
@@ -74,6 +75,21 @@ def test_the_architecture_names_every_package_and_every_contract_that_exists() -
     for names in re.findall(r"^\| (`.+?`) \|", contracts, re.MULTILINE):
         for name in re.findall(r"`(\w+)`", names):
             assert hasattr(extend, name), name
+
+
+def test_the_layers_in_the_architecture_are_those_that_are_checked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = project["tool"]["importlinter"]["contracts"]
+    drawn = re.findall(r"^(\S.* → errors)$", (ROOT / "docs/architecture.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert drawn == [" → ".join(contract["layers"])]
+
+
+def test_no_row_stands_twice_in_a_document() -> None:
+    for path in DOCUMENTS:
+        lines = prose(path.read_text(encoding="utf-8")).splitlines()
+        titles = {title for title, line in itertools.pairwise(lines) if re.match(r"\|[-|: ]+\|$", line)}
+        rows = [line for line in lines if line.startswith("| ") and line not in titles]
+        assert sorted({row for row in rows if rows.count(row) > 1}) == [], path.name
 
 
 def test_the_changelog_has_a_place_for_what_comes_next() -> None:

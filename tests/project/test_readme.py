@@ -66,7 +66,8 @@ class Terminal:
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     home = tmp_path_factory.mktemp("a checkout 目录")
     shutil.copy(ROOT / "config.env.example", home)
-    with started("serve", "--home", ".", "--port", "0", cwd=home) as server:
+    keys = {"Image_Key": "key-of-pictures", "File_Key": "key-of-files"}
+    with started("serve", "--home", ".", "--port", "0", cwd=home, environ=keys) as server:
         yield Terminal(home, server)
 
 
@@ -236,3 +237,42 @@ def test_the_agent_of_the_readme_tells_the_model_what_it_may_do(tmp_path: Path, 
             assert "42" in json.dumps(upstream.bodies[1]["messages"][-1])
 
     run(test())
+
+
+def section(name: str, number: int) -> str:
+    """The text of a section, counted from the end of the document; its title is in the document's language."""
+    return (ROOT / name).read_text(encoding="utf-8").split("\n## ")[-number]
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_every_plugin_that_comes_with_the_server_is_listed(name: str) -> None:
+    (table,) = [
+        text for text in (ROOT / name).read_text(encoding="utf-8").split("\n## ") if "| SciCalculator |" in text
+    ]
+    listed = [
+        plugin for row in re.findall(r"^\| ([^|`]+) \|", table, re.MULTILINE) for plugin in re.split("[,、] ?", row)
+    ]
+    shipped = {path.parent.name for path in ROOT.glob("Plugin/*/plugin-manifest.json")}
+    assert set(listed[1:]) - {"---"} == shipped
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_every_document_is_linked(name: str) -> None:
+    documents = {f"docs/{path.name}" for path in ROOT.glob("docs/*.md")}
+    assert documents <= set(re.findall(r"\]\((docs/[a-z-]+\.md)\)", section(name, 2)))
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_every_route_of_the_table_is_served_and_needs_the_key_unless_it_says_so(terminal: Terminal, name: str) -> None:
+    (table,) = [text for text in (ROOT / name).read_text(encoding="utf-8").split("\n## ") if "/v1/interrupt`" in text]
+    rows = re.findall(r"`(?:(GET|POST) )?(/[^`]+)`", table.partition("\n\n")[2])
+    assert len(rows) >= 15
+    with httpx.Client(base_url=terminal.server.base_url.removesuffix("/v1"), timeout=60, trust_env=False) as client:
+        headers = {"Authorization": f"Bearer {terminal.server.key}"}
+        served = client.get("/openapi.json", headers=headers).json()["paths"]
+        for method, path in rows:
+            here = path.replace("…", "x/y").replace("{id}", "x")
+            stranger = client.request(method or "POST", here, headers={"X-Forwarded-For": "203.0.113.9"})
+            assert (stranger.status_code == 401) is (path not in ("/healthz", "/readyz")), path
+            fitting = [words for words in served if re.fullmatch(re.sub(r"\{\w+\}", ".+", words), here)]
+            assert fitting or path.startswith("/pw=") or client.delete(here, headers=headers).status_code == 405, path
