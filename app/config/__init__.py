@@ -1,1 +1,1 @@
-"""Reading of config.env: grammar, typed settings, ordered families, the immutable snapshot."""
+"""The configuration of an installation: ``config.env``, its typed settings and their snapshot; keys, files, folders."""

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
-from contextlib import suppress
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 
-_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_NO_HARD_LINKS = frozenset(
+    {errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+)
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Replace the content of ``path``, or make the file; its folder must exist.
 
-    A symbolic link stays a link, its target is replaced. ``mode`` is subject to the process's umask. When this returns
-    the content is on the disk. Raises OSError, and then the old content is untouched.
+    A symbolic link stays a link, its target is replaced. Only a regular file is: a device or pipe that somebody linked
+    to belongs to the machine. ``mode`` is subject to the process's umask. When this returns the content is on the disk.
+    Raises OSError, and then the old content is untouched.
     """
     target = path.resolve() if path.is_symlink() else path
-    temporary = _written_beside(target, data, mode)
-    try:
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(target.lstat().st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+    with written(target.parent, data, mode) as temporary:
         temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def create_atomic(path: Path, data: bytes, mode: int = 0o644) -> bool:
@@ -32,7 +36,33 @@ def create_atomic(path: Path, data: bytes, mode: int = 0o644) -> bool:
 
     Of several processes that call this at a time, exactly one gets true. Raises OSError.
     """
-    temporary = _written_beside(path, data, mode)
+    with written(path.parent, data, mode) as temporary:
+        return publish(temporary, path)
+
+
+@contextlib.contextmanager
+def written(folder: Path, data: bytes, mode: int = 0o644) -> Iterator[Path]:
+    """A hidden file with this content in ``folder``, safe on the disk, for the block to give it its name.
+
+    What has no name at the end of the block is gone. ``mode`` is subject to the process's umask. Raises OSError.
+    """
+    temporary, descriptor = open_temporary(folder, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def publish(temporary: Path, path: Path) -> bool:
+    """Give a written file the name ``path`` in the same folder; false when the name is taken, and nothing is changed.
+
+    Whoever else wants the name at the same moment gets false. On a file system without hard links a reader may meet the
+    file empty for a moment. When this returns the name is on the disk too. Raises OSError.
+    """
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -40,14 +70,33 @@ def create_atomic(path: Path, data: bytes, mode: int = 0o644) -> bool:
     except OSError as error:
         if error.errno not in _NO_HARD_LINKS:
             raise
-        # A file system without hard links: two processes may now both believe they were first.
-        if path.exists():
+        if not _claim_and_rename(temporary, path):
             return False
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
     return True
+
+
+def _claim_and_rename(temporary: Path, path: Path) -> bool:
+    """The same without hard links: an empty file claims the name, then the written one takes its place."""
+    try:
+        path.open("xb").close()
+    except FileExistsError:
+        return False
+    try:
+        temporary.replace(path)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    return True
+
+
+def open_temporary(folder: Path, mode: int) -> tuple[Path, int]:
+    """A new hidden file in ``folder``, open for writing, and its descriptor; only there is a rename atomic.
+
+    Its name fits every file system, however long the one is that it will get. Raises OSError.
+    """
+    temporary = folder / f".{secrets.token_hex(16)}.tmp"
+    return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
 
 
 def move_atomic(source: Path, target: Path) -> None:
@@ -56,8 +105,8 @@ def move_atomic(source: Path, target: Path) -> None:
     Raises OSError: FileNotFoundError when there is no such file or folder. Then nothing is changed.
     """
     source.replace(target)
-    _sync_folder(target.parent)
-    _sync_folder(source.parent)
+    sync_folder(target.parent)
+    sync_folder(source.parent)
 
 
 def remove_atomic(path: Path) -> None:
@@ -66,32 +115,16 @@ def remove_atomic(path: Path) -> None:
         path.unlink()
     except FileNotFoundError:
         return
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _written_beside(path: Path, data: bytes, mode: int) -> Path:
-    """A new file with this content in the same folder, for only there a rename is atomic."""
-    temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, mode)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    return temporary
-
-
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Put the new name on the disk too; some systems and file systems have no way to, and lose nothing else by it."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):
+        with contextlib.suppress(OSError):
             os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import io
 import os
-import secrets
 import shutil
 import sqlite3
 import tarfile
@@ -20,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
+from app.config.durable import open_temporary
 from app.errors import both
 from app.extend import Clock
 from app.home.archive import (
@@ -94,9 +94,7 @@ class _Backup:
         self._files: list[ArchivedFile] = []
 
     def write(self) -> BackupReport:
-        temporary = self._target.parent / f".{self._target.name[:100]}.{secrets.token_hex(8)}.tmp"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(temporary, flags, 0o600)
+        temporary, descriptor = open_temporary(self._target.parent, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as raw:
                 with (

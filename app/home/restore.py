@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
+from app.config.durable import open_temporary
 from app.errors import both
 from app.extend import Clock
 from app.home.archive import (
@@ -98,7 +99,6 @@ class _Restore:
     def __init__(self, archive: Path, home: Path, manifest: ArchiveManifest, force: bool, now: float) -> None:
         self._archive = archive
         self._home = home
-        self._manifest = manifest
         self._files = {file.name: file for file in manifest.files}
         self._force = force
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
@@ -188,8 +188,7 @@ class _Restore:
     def _file(self, name: str, info: tarfile.TarInfo, content: IO[bytes]) -> None:
         target = self._home / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.parent / f".{target.name[:60]}.{secrets.token_hex(8)}.tmp"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        temporary, descriptor = open_temporary(target.parent, 0o600)
         try:
             digest = hashlib.sha256()
             magic = b""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
+from app.config.durable import publish, sync_folder, written
 from app.errors import VcpError, both
 from app.protocol.diary import file_name, safe_folder
 
@@ -21,6 +22,9 @@ else:
 
 MAX_ATTEMPTS = 1000
 """Notes of one notebook that may carry the same second in their names."""
+
+NOTE_MODE = 0o666
+"""Who may read and write a new note is for the umask to say: people edit notes too."""
 
 LOCK_SECONDS = 10.0
 _LOCK_POLL_SECONDS = 0.02
@@ -37,7 +41,6 @@ class DiaryError(VcpError):
 
 
 _NO_LOCKS = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENOLCK, errno.EBADF})
-_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EACCES})
 
 
 def notebook_folder(root: Path, name: str) -> Path:
@@ -64,11 +67,10 @@ def create_note(folder: Path, date: str, moment: datetime, extension: str, text:
 
     ``suffix`` is what the caller wants to have in the name behind date and time.
     """
-    with _temporary(folder, text) as written:
+    with written(folder, text.encode("utf-8"), NOTE_MODE) as temporary:
         for attempt in range(1, MAX_ATTEMPTS + 1):
             target = folder / file_name(date, moment, extension, attempt, suffix)
-            if _publish(written, target):
-                _sync_folder(folder)
+            if publish(temporary, target):
                 return target
     raise DiaryError(
         f"同一秒内已有 {MAX_ATTEMPTS} 篇日记，请稍后再写",
@@ -89,9 +91,11 @@ def replace_note(path: Path, before: str, after: str) -> bool:
             return False
         if not unchanged:
             return False
-        with _temporary(path.parent, after, mode=path.stat().st_mode & 0o777) as written:
-            written.replace(path)
-            _sync_folder(path.parent)
+        mode = path.stat().st_mode & 0o777
+        with written(path.parent, after.encode("utf-8"), mode) as temporary:
+            temporary.chmod(mode)  # whatever the umask says
+            temporary.replace(path)
+        sync_folder(path.parent)
         return True
 
 
@@ -125,57 +129,3 @@ def _lock(descriptor: int) -> bool:
         if error.errno not in _NO_LOCKS:
             raise
     return True
-
-
-@contextlib.contextmanager
-def _temporary(folder: Path, text: str, *, mode: int | None = None) -> Iterator[Path]:
-    """A hidden file with the text, safe on the disk; its name is none that readers of diaries look at."""
-    path = folder / f".{os.urandom(16).hex()}.tmp"
-    try:
-        with path.open("xb") as file:
-            if mode is not None:
-                path.chmod(mode)
-            file.write(text.encode("utf-8"))
-            file.flush()
-            os.fsync(file.fileno())
-        yield path
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _publish(written: Path, target: Path) -> bool:
-    """Give the finished file its name, unless the name is taken."""
-    try:
-        target.hardlink_to(written)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        if error.errno not in _NO_HARD_LINKS:
-            raise
-        return _claim_and_rename(written, target)
-    return True
-
-
-def _claim_and_rename(written: Path, target: Path) -> bool:
-    """The same without hard links: an empty file claims the name, then the finished one takes its place."""
-    try:
-        target.open("xb").close()
-    except FileExistsError:
-        return False
-    written.replace(target)
-    return True
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name last through a power cut, where folders can be synced."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        # Some network file systems cannot sync folders; the file itself is already safe.
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(descriptor)

@@ -1,1 +1,1 @@
-"""Logs and the event bus."""
+"""What happens, for others to hear and read: the event bus, the log, numbers, dumps."""

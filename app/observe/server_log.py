@@ -61,11 +61,6 @@ def private_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def newest_log(folder: Path) -> Path | None:
-    """The file that is or was written last; None when there is none."""
-    return max(by_age(folder, _OURS), default=(0, "", None))[2]
-
-
 def by_age(folder: Path, names: re.Pattern[str]) -> list[tuple[int, str, Path]]:
     """The files of these names, the one that was written to first in front, each with that time in ns and its stamp.
 

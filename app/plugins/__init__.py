@@ -1,1 +1,1 @@
-"""Plugins: manifest, discovery, processes, stdio."""
+"""Plugins: which there are, and what runs each type: processes, timetables, modules inside the server."""

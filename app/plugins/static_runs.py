@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import codecs
 import logging
-import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.errors import both
-from app.plugins.command import SERVER_INTERPRETER, CommandError, plan_launch
+from app.plugins.command import CommandError
 from app.plugins.discovery import Plugin
 from app.plugins.environment import ServerFacts, child_environment, resolve_settings
 from app.plugins.output import stderr_text
 from app.plugins.places import Limits, QueueError, StoppingError
 from app.plugins.processes import Ending, Job, Processes, Ran
+from app.plugins.starting import plan_start, why_not_started
 from app.protocol.blanks import trimmed
 
 STATIC_LIMITS = Limits(running=4, queued=10_000, queue_seconds=86_400.0, output_bytes=16 * 1024 * 1024)
 """Static plugins run beside tools, in places of their own, and few at a time: nobody waits for them, and those that
 have the same minute in their timetables, or all of them at the start, must not take the machine away from tools."""
-
-_PROGRAM = Path(__file__).resolve().parents[2]
 
 log = logging.getLogger(__name__)
 
@@ -71,10 +69,7 @@ class StaticRunner:
         except StoppingError:
             return None
         except OSError as error:
-            said = both("无法启动", "cannot be started")
-            return StaticRun(
-                None, f"{said}: {error.strerror or error}{f' ({error.filename})' if error.filename else ''}"
-            )
+            return StaticRun(None, f"{both('无法启动', 'cannot be started')}: {why_not_started(error)}")
         except Exception as error:
             # The plugin boundary: whatever a manifest provokes in here must not end the timetable.
             log.exception("running static plugin %s failed", plugin.name)
@@ -86,23 +81,16 @@ class StaticRunner:
         await self._processes.stop()
 
     def _job(self, plugin: Plugin) -> Job:
-        manifest = plugin.manifest
         facts = ServerFacts(project_base=self._project_base)
-        environment, left_out = child_environment(manifest, plugin.own, self._environ(), facts)
-        if left_out:
-            log.warning("plugin %s runs without variables no process can take: %s", plugin.name, ", ".join(left_out))
-        launch = plan_launch(manifest, plugin.folder, self._project_base, environment, self._server_python)
-        if manifest.interpreter == SERVER_INTERPRETER:
-            environment["PYTHONPATH"] = _in_front(str(_PROGRAM), environment.get("PYTHONPATH"))
-        if launch.path_first is not None:
-            environment["PATH"] = _in_front(launch.path_first, environment.get("PATH"))
+        child = child_environment(plugin.manifest, plugin.own, self._environ(), facts)
+        argv, environment = plan_start(plugin, child, self._project_base, self._server_python)
         return Job(
             name=plugin.name,
-            argv=launch.argv,
+            argv=argv,
             folder=plugin.folder,
             environment=environment,
             stdin=b"",
-            timeout=manifest.timeout,
+            timeout=plugin.manifest.timeout,
             max_running=1,
         )
 
@@ -135,7 +123,3 @@ def _outcome(plugin: Plugin, ran: Ran[str], output_bytes: int) -> StaticRun | No
 def _text(stdout: bytearray) -> str:
     """The output as text: UTF-8, wrong bytes replaced; a character that was cut at the end is left out."""
     return trimmed(codecs.getincrementaldecoder("utf-8")("replace").decode(stdout))
-
-
-def _in_front(first: str, rest: str | None) -> str:
-    return first if not rest else first + os.pathsep + rest

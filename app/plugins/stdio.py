@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -18,17 +17,16 @@ from app.errors import VcpError, both
 from app.extend import LOCAL, CallContext, Clock, Door, ErrorKind, ToolCall, ToolResult, ToolSpec
 from app.plugins.background import BackgroundLimits, BackgroundProcess, BackgroundProcesses
 from app.plugins.callbacks import Callbacks
-from app.plugins.command import SERVER_INTERPRETER, CommandError, plan_launch
+from app.plugins.command import CommandError
 from app.plugins.discovery import Plugin, PluginSet
 from app.plugins.environment import ServerFacts, child_environment
 from app.plugins.output import Answer, bad_output, failure, read_answer, result_of_answer, stderr_text
 from app.plugins.places import QueueError, StoppingError
 from app.plugins.processes import Ending, Job, Processes, Ran
+from app.plugins.starting import plan_start, why_not_started
 from app.plugins.task_ids import TaskIds, task_ids
 from app.protocol.arguments import to_text
 from app.protocol.json_text import compact_json
-
-_PROGRAM = Path(__file__).resolve().parents[2]
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +128,7 @@ class StdioPlugins:
         except CommandError as error:
             return failure(ErrorKind.EXECUTION, f'Failed to start plugin "{name}": {error.message}')
         except OSError as error:
-            return failure(ErrorKind.EXECUTION, f'Failed to start plugin "{name}": {_reason(error)}')
+            return failure(ErrorKind.EXECUTION, f'Failed to start plugin "{name}": {why_not_started(error)}')
         except Exception as error:
             # The plugin boundary: whatever a manifest or an answer provokes in here must not end the turn.
             log.exception("calling plugin %s failed", name)
@@ -184,7 +182,7 @@ class StdioPlugins:
                 )
             )
         environ = self._environ()
-        environment, left_out = child_environment(
+        child = child_environment(
             manifest,
             plugin.own,
             environ,
@@ -194,17 +192,10 @@ class StdioPlugins:
             callback_base=callback_base,
             depth=context.depth,
         )
-        if left_out:
-            log.warning("plugin %s runs without variables no process can take: %s", spec.name, ", ".join(left_out))
-        launch = plan_launch(manifest, plugin.folder, self._project_base, environment, self._server_python)
-        if manifest.interpreter == SERVER_INTERPRETER:
-            # Plugins that come with the program use its modules, also where it is run from a checkout (D38).
-            environment["PYTHONPATH"] = _join_path(str(_PROGRAM), environment.get("PYTHONPATH"))
-        if launch.path_first is not None:
-            environment["PATH"] = _join_path(launch.path_first, environment.get("PATH"))
+        argv, environment = plan_start(plugin, child, self._project_base, self._server_python)
         return Job(
             name=spec.name,
-            argv=launch.argv,
+            argv=argv,
             folder=plugin.folder,
             environment=environment,
             stdin=stdin_bytes(spec, call, as_given=context.door is Door.SCHEDULE),
@@ -315,12 +306,3 @@ def _result(name: str, ran: Ran[Answer], processes: Processes, awaited: str = "e
         ),
     )
     return failure(kind, text, exit_code=ran.exit_code, stderr_tail=tail)
-
-
-def _reason(error: OSError) -> str:
-    named = f": {error.filename}" if error.filename else ""
-    return f"{error.strerror or error}{named}"
-
-
-def _join_path(first: str, rest: str | None) -> str:
-    return first if not rest else first + os.pathsep + rest

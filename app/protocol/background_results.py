@@ -16,9 +16,6 @@ PLACEHOLDER = re.compile(
 TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 """A task id that a placeholder can name."""
 
-PUSH_TYPE = "plugin_callback_notification"
-"""The type of the message that connected clients get, unless the manifest says another one."""
-
 CALLBACK_DONE = {"status": "success", "message": "Callback received and processed"}
 CALLBACK_NO_PLUGIN = {"status": "error", "message": "Plugin not found, but callback noted."}
 

@@ -41,11 +41,6 @@ def parse_object(data: bytes) -> dict[str, Any]:
     return body
 
 
-def parse_chat_body(data: bytes) -> dict[str, Any]:
-    """The chat body as a dict; ``BadRequestError`` naming what is wrong with it (D10)."""
-    return checked_messages(parse_object(data))
-
-
 def request_id(body: dict[str, Any]) -> str | None:
     """The id under which a request can be interrupted, or None."""
     for name in REQUEST_ID_FIELDS:

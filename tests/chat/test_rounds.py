@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from app.chat.payload import checked_messages
 from app.demo.script import Answer, Choice, Hold, Reply, Send, raw_reply, say
 from app.demo.scripted import ScriptedUpstream
 from app.errors import BadRequestError
 from app.extend import CallContext, RoundFinished, ToolCall, ToolResult, ToolSpec
-from app.web.chat import parse_chat_body, request_id
+from app.web.chat import parse_object, request_id
 from tests.chat.gated_tools import GatedTools
 from tests.server import call_text, chat_body, run, running, write_plugin
 
@@ -211,7 +212,7 @@ def test_every_choice_has_its_finish_however_the_answer_ends(tmp_path: Path, end
 )
 def test_a_body_that_is_no_chat_is_refused_by_name(data: bytes, said: str) -> None:
     with pytest.raises(BadRequestError, match=said):
-        parse_chat_body(data)
+        checked_messages(parse_object(data))
 
 
 @pytest.mark.parametrize(

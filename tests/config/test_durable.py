@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import threading
 from pathlib import Path
 
@@ -49,6 +50,28 @@ def test_a_failed_write_leaves_the_old_state_and_no_litter(tmp_path: Path) -> No
         write_atomic(tmp_path / "missing" / "file", b"x")
 
 
+@pytest.mark.parametrize("linked", [True, False])
+def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path, linked: bool) -> None:
+    """A link to a device would otherwise cost the whole machine its device."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    path = pipe
+    if linked:
+        path = tmp_path / "link"
+        path.symlink_to(pipe)
+    with pytest.raises(OSError, match="not a regular file"):
+        write_atomic(path, b"x")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert len(list(tmp_path.iterdir())) == 1 + linked
+
+
+@pytest.mark.parametrize("name", ["记" * 85, "a" * 255], ids=["chinese", "ascii"])
+def test_the_longest_name_that_a_file_can_have_is_written_and_created(tmp_path: Path, name: str) -> None:
+    assert create_atomic(tmp_path / name, b"first") is True
+    write_atomic(tmp_path / name, b"second")
+    assert (tmp_path / name).read_bytes() == b"second"
+
+
 def test_a_file_is_created_once_and_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "file"
     assert create_atomic(path, b"first") is True
@@ -83,6 +106,19 @@ def test_a_file_system_without_hard_links_still_creates_once(tmp_path: Path, mon
     assert create_atomic(path, b"second") is False
     assert path.read_bytes() == b"first"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_claim_without_hard_links_is_taken_back_when_the_file_cannot_take_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*paths: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(OSError, match="not permitted"):
+        create_atomic(tmp_path / "file", b"first")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_full_disk_while_creating_leaves_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from app.observe import server_log
 from app.observe.lines import LineFormatter
-from app.observe.server_log import LAYOUT, LogFiles, LogLimits, ServerLog, newest_log
+from app.observe.server_log import LAYOUT, LogFiles, LogLimits, ServerLog
 
 NAME = re.compile(r"ServerLog-\d{8}_\d{6}_\d{3}\.txt")
 SMALL = LogLimits(200, 3)
@@ -78,9 +78,6 @@ def test_each_start_has_a_file_of_its_own_even_in_the_same_millisecond(tmp_path:
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     assert written(tmp_path) == ["0", "1", "2"]
-    newest = newest_log(tmp_path)
-    assert newest is not None and newest.name == names[-1]
-    assert newest_log(tmp_path / "none") is None
 
 
 def test_b42_files_are_limited_in_size_and_number_and_nothing_else_is_removed(tmp_path: Path) -> None:
@@ -120,7 +117,6 @@ def test_the_file_that_is_written_is_kept_although_the_zone_gave_older_ones_late
     files.close()
     names = ["ServerLog-20260105_200000_000.txt", "ServerLog-20260106_010000_000.txt"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
-    assert newest_log(tmp_path) == tmp_path / names[0]
 
 
 def test_limits_that_change_count_for_the_next_line(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_d30_a_plugin_brings_the_code_while_calls_must_have_one(alone: Path, pas
             code_file = alone / "Plugin" / "UserAuth" / "code.bin"
             code_file.parent.mkdir(parents=True)
             code_file.write_bytes(base64.b64encode(b"[[]"))
-            assert services._auth_code() == "300000"
+            assert services.auth_code() == "300000"
             standing = CallContext("t", Door.STREAM)
             result = await services.router.call(ToolCall("c", "X", {}, password="300000"), standing)
             assert result.structured == [ok]

@@ -1,15 +1,15 @@
-"""One call from stdin to the stored file."""
+"""One call, from its arguments to the stored file."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO
 
 from app.memory.diary_files import DiaryError, create_note, notebook_folder, replace_note
-from app.memory.diary_requests import MAX_INPUT_BYTES, read_arguments, read_note, read_settings
+from app.memory.diary_requests import read_note, read_settings
 from app.protocol.diary import diary_text, split_author, split_tag_line
 
 from .tag_model import TagModel, read_tag_model
@@ -17,13 +17,13 @@ from .tag_model import TagModel, read_tag_model
 _PLUGIN_FOLDER = Path(__file__).resolve().parent.parent
 
 
-def write(stdin: BinaryIO) -> dict[str, str]:
+def write(arguments: Mapping[str, object]) -> dict[str, str]:
     """Store the note and return the fields of the answer: ``message`` and ``filePath``.
 
     The note is on the disk before any model is asked for its tags: a tagger that fails, or a server that stops in the
     meantime, loses nothing.
     """
-    note = read_note(read_arguments(stdin.read(MAX_INPUT_BYTES + 1)))
+    note = read_note(arguments)
     settings = read_settings(os.environ)
     tag_model, no_tags_why, tag_warnings = read_tag_model(os.environ)
     for warning in (*settings.warnings, *tag_warnings):
