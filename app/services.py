@@ -31,6 +31,7 @@ from app.errors import ConfigError, both
 from app.extend import (
     CallFinished,
     CallFormat,
+    FileFetcher,
     Guard,
     Lifecycle,
     PlaceholderSource,
@@ -53,6 +54,7 @@ from app.plugins.discovery import PluginSet, discover
 from app.plugins.hosts import PluginHost
 from app.plugins.in_process import InProcessLimits, InProcessPlugins
 from app.plugins.in_process_context import ServerParts
+from app.plugins.missing_files import MissingFiles
 from app.plugins.processes import Processes
 from app.plugins.static_runs import STATIC_LIMITS, StaticRunner
 from app.plugins.static_values import StaticValues
@@ -93,6 +95,9 @@ REPLACE_SECONDS = 300.0
 
 AGENT_MAP = "agent_map.json"
 
+FILE_CACHE = ".file_cache"
+"""Copies of files that clients have and plugins wanted (spec 5.9)."""
+
 HOME_FOLDERS = ("Plugin", "Agent", "TVStxt", "dailynote", "image", "file", "VCPTimedContacts", "VCPTimedResults")
 """Folders that an installation has; missing ones are made at start."""
 
@@ -123,10 +128,10 @@ class Services:
     """All parts of one server.
 
     ``sources``, ``guards``, ``placeholders``, ``preprocessors`` and ``routes`` are what further parts bring,
-    ``lifecycles`` those of them that start and stop with the server. Guards are asked in this order, after the
-    server's own. ``resolver`` serves while the configuration names no model API. One process ``owns_home``: it alone
-    runs schedules, static plugins and watchers; others only run tools (D88). ``node_addresses`` gives the addresses of
-    connected nodes, whose callbacks are taken (D19).
+    ``lifecycles`` those of them that start and stop with the server; ``fetchers`` find files that plugins lack. Guards
+    are asked in this order, after the server's own. ``resolver`` serves while the configuration names no model API. One
+    process ``owns_home``: it alone runs schedules, static plugins and watchers; others only run tools (D88).
+    ``node_addresses`` gives the addresses of connected nodes, whose callbacks are taken (D19).
 
     ``read_config`` reads the configuration anew for a reload; without it the settings stay as they are, and nobody
     watches for changes.
@@ -144,6 +149,7 @@ class Services:
         preprocessors: Sequence[Preprocessor] = (),
         routes: Sequence[RouteSource] = (),
         lifecycles: Sequence[Lifecycle] = (),
+        fetchers: Sequence[FileFetcher] = (),
         owns_home: bool = True,
         node_addresses: Callable[[], Collection[str]] = tuple,
         read_config: Callable[[], Config] | None = None,
@@ -182,6 +188,7 @@ class Services:
         for problem in self.found_plugins.problems:
             log.warning("%s", problem)
         self._processes = Processes(process_limits(config.settings))
+        self._missing_files = MissingFiles(config.home / FILE_CACHE, fetchers, time.monotonic)
         self.plugins = self._stdio_plugins()
         self.statics = self._static_plugins()
         self.side_requests = side_client(self.plugin_environ)
@@ -420,6 +427,7 @@ class Services:
             background_limits=lambda: BackgroundLimits(
                 self.settings.background_max_running, self.settings.background_max_seconds
             ),
+            missing_files=self._missing_files,
         )
 
     def _in_process_plugins(self) -> InProcessPlugins:

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from app.config.snapshot import load
-from app.extend import Event, PlaceholderSource, Preprocessor, ToolSource
+from app.extend import Event, FileFetcher, PlaceholderSource, Preprocessor, ToolSource
 from app.reload.watcher import Pace
 from app.services import Services, make_home
 from app.web.app import create_app
@@ -139,6 +139,7 @@ async def running(
     sources: Iterable[ToolSource] = (),
     placeholders: Iterable[PlaceholderSource] = (),
     preprocessors: Iterable[Preprocessor] = (),
+    fetchers: Iterable[FileFetcher] = (),
     environ: Mapping[str, str] | None = None,
     pace: Pace | None = None,
 ) -> AsyncIterator[Running]:
@@ -165,6 +166,7 @@ async def running(
         sources=tuple(sources),
         placeholders=tuple(placeholders),
         preprocessors=tuple(preprocessors),
+        fetchers=tuple(fetchers),
         read_config=None if pace is None else read,
         pace=pace,
     )
