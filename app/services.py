@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import os
 import secrets
 import time
 import uuid
@@ -187,6 +188,9 @@ class Services:
         self.found_plugins = self.search_plugins()
         for problem in self.found_plugins.problems:
             log.warning("%s", problem)
+        for ported in self.found_plugins.ported:
+            reason = f"{ported.lacks} is not on this machine" if ported.lacks else "its module is for Node"
+            log.info("plugin %s: %s; the program's own serves in its place", ported.name, reason)
         self._processes = Processes(process_limits(config.settings))
         self._missing_files = MissingFiles(config.home / FILE_CACHE, fetchers, time.monotonic)
         self.plugins = self._stdio_plugins()
@@ -387,7 +391,7 @@ class Services:
     def search_plugins(self, before: PluginSet | None = None) -> PluginSet:
         """The plugins on disk; what cannot be read is as in ``before``. Blocks."""
         roots = dict.fromkeys(root.resolve() for root in (self.config.home / "Plugin", program_plugins()))
-        return discover(tuple(roots), parse_plugin_env, before)
+        return discover(tuple(roots), parse_plugin_env, before, search_path=self.config.environ.get("PATH", os.defpath))
 
     def plugin_environ(self) -> Mapping[str, str]:
         """The environment that plugins see: the configuration of now, and where and how to call back to the server."""
