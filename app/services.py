@@ -408,6 +408,8 @@ class Services:
 
     def _callback_base(self) -> str:
         address = self._address or f"http://127.0.0.1:{self.settings.port}"
+        if self._address and not self.owns_home:
+            return f"{address}/plugin-callback"  # what is configured is the address of the server that owns the home
         return self.settings.callback_base_url or f"{address}/plugin-callback"
 
     def _background_results(self) -> BackgroundResults:
