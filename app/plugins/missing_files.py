@@ -50,6 +50,10 @@ _CACHED = re.compile(r"[0-9a-f]{64}(\.[A-Za-z0-9]{1,16})?")
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 
 
+_Wish = tuple[str, str | None]
+"""Which file somebody wants, and the client that may have it."""
+
+
 class FetchError(VcpError):
     """A file cannot be had from anybody."""
 
@@ -78,9 +82,17 @@ class MissingFiles:
         self._folder = folder
         self._fetchers = tuple(fetchers)
         self._monotonic = monotonic
-        self._asked: dict[str, float] = {}
-        self._failed: dict[str, tuple[float, str]] = {}
-        self._running: dict[tuple[str, str | None], asyncio.Task[FetchedFile]] = {}
+        self._asked: dict[_Wish, float] = {}
+        self._failed: dict[_Wish, tuple[float, str]] = {}
+        self._running: dict[_Wish, asyncio.Task[FetchedFile]] = {}
+
+    async def stop(self) -> None:
+        """End the fetches that run."""
+        running = tuple(self._running.values())
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
 
     async def call(
         self, attempt: Callable[[ToolCall], Awaitable[ToolResult]], call: ToolCall, context: CallContext
@@ -127,7 +139,7 @@ class MissingFiles:
         except TimeoutError as error:
             raise FetchError(both("调用的时限已到", "the time of the call is over")) from error
 
-    def _done(self, key: tuple[str, str | None], task: asyncio.Task[FetchedFile]) -> None:
+    def _done(self, key: _Wish, task: asyncio.Task[FetchedFile]) -> None:
         self._running.pop(key, None)
         if not task.cancelled():
             task.exception()  # told to whoever waits; nobody may be left who does
@@ -137,20 +149,20 @@ class MissingFiles:
         cached = await asyncio.to_thread(_read, path)
         if cached is not None:
             return FetchedFile(cached, media_type_of(url))
-        now = self._monotonic()
-        failed = self._failed.get(url)
+        key, now = (url, context.client_ip), self._monotonic()
+        failed = self._failed.get(key)
         if failed is not None and now - failed[0] < FAILED_SECONDS:
             raise FetchError(failed[1])
-        asked = self._asked.get(url)
+        asked = self._asked.get(key)
         if asked is not None and now - asked < AGAIN_SECONDS:
             raise FetchError(
                 both("同一文件在 5 秒内被重复请求", f"the same file was asked for within {AGAIN_SECONDS:g} s already")
             )
-        _remember(self._asked, url, now)
+        _remember(self._asked, key, now)
         try:
             file = await self._from_somebody(url, context)
         except FetchError as error:
-            _remember(self._failed, url, (self._monotonic(), error.message))
+            _remember(self._failed, key, (self._monotonic(), error.message))
             raise
         try:
             await asyncio.to_thread(_keep, path, file.content)
@@ -232,9 +244,9 @@ def _checked(found: tuple[bytes, str], url: str) -> FetchedFile:
     return FetchedFile(content, media_type if _MEDIA_TYPE.fullmatch(media_type) else media_type_of(url))
 
 
-def _remember(memory: dict[str, T], url: str, value: T) -> None:
-    memory.pop(url, None)
-    memory[url] = value
+def _remember(memory: dict[_Wish, T], wish: _Wish, value: T) -> None:
+    memory.pop(wish, None)
+    memory[wish] = value
     while len(memory) > REMEMBERED:
         del memory[next(iter(memory))]
 

@@ -106,6 +106,8 @@ class StdioPlugins:
 
     async def stop(self) -> None:
         """End every plugin process within bounded time."""
+        if self._missing_files is not None:
+            await self._missing_files.stop()
         await self.background.stop()
 
     async def call(

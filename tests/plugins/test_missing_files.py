@@ -365,3 +365,33 @@ def test_a_failed_fetch_reaches_the_model_with_both_errors(tmp_path: Path) -> No
             assert answer.json()["original_plugin_error"] == "no such file"
 
     run(main())
+
+
+def test_what_one_client_lacks_another_may_have(tmp_path: Path) -> None:
+    async def main() -> None:
+        class BesideOne:
+            async def fetch(self, url: str, context: CallContext) -> tuple[bytes, str] | None:
+                return (PICTURE, "image/png") if context.client_ip == "10.0.0.9" else None
+
+        files = MissingFiles(tmp_path / "c", [BesideOne()], Clock())
+        for client, ok in (("10.0.0.8", False), ("10.0.0.9", True)):
+            assert (await files.call(Plugin(), call_of(image_url=URL), context(client))).ok is ok
+
+    run(main())
+
+
+def test_the_stop_of_the_server_leaves_no_fetch_running(tmp_path: Path) -> None:
+    async def main() -> None:
+        node = Node({})
+        node.gate = asyncio.Event()
+        before = asyncio.all_tasks()
+        files = MissingFiles(tmp_path / "c", [node], Clock())
+        call = asyncio.create_task(files.call(Plugin(), call_of(image_url=URL), context()))
+        while not node.asked:
+            await asyncio.sleep(0)
+        call.cancel()
+        await files.stop()
+        await asyncio.gather(call, return_exceptions=True)
+        assert asyncio.all_tasks() == before
+
+    run(main())
