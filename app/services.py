@@ -54,7 +54,7 @@ from app.plugins.callbacks import Callbacks
 from app.plugins.discovery import PluginSet, discover
 from app.plugins.hosts import PluginHost
 from app.plugins.in_process import InProcessLimits, InProcessPlugins
-from app.plugins.in_process_context import ServerParts
+from app.plugins.in_process_context import ServerParts, depth_headers, standing_in
 from app.plugins.missing_files import MissingFiles
 from app.plugins.processes import Processes
 from app.plugins.static_runs import STATIC_LIMITS, StaticRunner
@@ -68,6 +68,7 @@ from app.prompt.emoji_lists import LISTS_FOLDER, EmojiListSource
 from app.prompt.engine import PromptEngine
 from app.prompt.files import TextFiles
 from app.prompt.variables import VariableFiles
+from app.protocol.loopback import is_loopback
 from app.reload.footprint import PLUGINS
 from app.reload.reloader import Reloader
 from app.reload.watcher import Pace, Watcher
@@ -195,7 +196,7 @@ class Services:
         self._missing_files = MissingFiles(config.home / FILE_CACHE, fetchers, time.monotonic)
         self.plugins = self._stdio_plugins()
         self.statics = self._static_plugins()
-        self.side_requests = side_client(self.plugin_environ)
+        self.side_requests = side_client(self.plugin_environ, self._chain_headers)
         self.in_process = self._in_process_plugins()
         self.routes = (*self.routes, self.in_process)
         self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.statics, self.in_process)
@@ -308,6 +309,7 @@ class Services:
             new_id=self._new_call_id,
             call_format=partial(self._call_format, self.config.zone),
             dump=self.dumps.dump,
+            standing=standing_in,
         )
 
     def _debug_dumps(self) -> DebugDumps:
@@ -405,6 +407,12 @@ class Services:
     def port(self) -> int:
         """The port that the server listens on; until it does, the configured one."""
         return urlsplit(self._address).port or self.settings.port
+
+    def _chain_headers(self, url: str) -> Mapping[str, str]:
+        """Requests of plugins to this server itself tell how deep they stand; others are told nothing."""
+        parts = urlsplit(url)
+        here = is_loopback(parts.hostname or "") or parts.hostname == self.settings.host
+        return depth_headers() if here and parts.port == self.port else {}
 
     def _callback_base(self) -> str:
         address = self._address or f"http://127.0.0.1:{self.settings.port}"
