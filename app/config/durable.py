@@ -14,10 +14,13 @@ _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.
 def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Replace the content of ``path``, or make the file; its folder must exist.
 
-    A symbolic link stays a link, its target is replaced. ``mode`` is subject to the process's umask. When this returns
-    the content is on the disk. Raises OSError, and then the old content is untouched.
+    A symbolic link stays a link, its target is replaced; one that leads to a device or another thing that is no regular
+    file is refused. ``mode`` is subject to the process's umask. When this returns the content is on the disk. Raises
+    OSError, and then the old content is untouched.
     """
     target = path.resolve() if path.is_symlink() else path
+    if target != path and target.exists() and not target.is_file():
+        raise OSError(errno.EINVAL, "the link leads to what is not a regular file", str(path))
     temporary = _written_beside(target, data, mode)
     try:
         temporary.replace(target)
