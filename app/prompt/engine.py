@@ -173,7 +173,7 @@ class _Count:
 
     def done(self, phase: str) -> None:
         if self._publish is not None:
-            after = sum(len(slot.text.pieces) for slot in self._slots)
+            after = sum([len(slot.text.pieces) for slot in self._slots])  # a list: it is short, and quicker
             self._publish(phase, self._before, after)
             self._before = after
 
