@@ -19,7 +19,7 @@ import aiohttp
 import pytest
 
 import app.services as services_module
-from app.demo.script import Framing, Hold, Received, Reply, Send, say
+from app.demo.script import Framing, Hold, Received, Reply, Send, Step, say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import (
     BackgroundResult,
@@ -137,7 +137,7 @@ def told_in_pieces(text: str, *before_the_end: Hold) -> Reply:
     """A stream that comes in several writes. No connection is kept for later, so that descriptors can be counted."""
     events = b"".join(step.data for step in say(text, sizes=(40, 3, 90)).streamed().steps if isinstance(step, Send))
     *said, finish, done = events.removesuffix(b"\n\n").split(b"\n\n")
-    steps = (
+    steps: tuple[Step, ...] = (
         Send(b"".join(event + b"\n\n" for event in said), 700),
         *before_the_end,
         Send(finish + b"\n\n" + done + b"\n\n"),
