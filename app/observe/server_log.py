@@ -144,7 +144,7 @@ class ServerLog(logging.Handler):
         self._folder = folder
         self._clock = clock
         self._complain = complain or _to_stderr
-        self._waiting: queue.Queue[str | None] = queue.Queue(MAX_WAITING)
+        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()  # the quick one; emit() limits it
         self._closing = threading.Event()
         self._lost = 0
         self._resting_until: float | None = None
@@ -157,10 +157,11 @@ class ServerLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take one record."""
-        try:
-            self._waiting.put_nowait(self.format(record) + "\n")
-        except queue.Full:
+        if self._waiting.qsize() >= MAX_WAITING:
             self._lost += 1
+            return
+        try:
+            self._waiting.put(self.format(record) + "\n")
         except (TypeError, ValueError):  # arguments that do not fit their message
             self.handleError(record)
 
@@ -168,9 +169,8 @@ class ServerLog(logging.Handler):
         """Write what waits, within ``CLOSE_SECONDS``, and end."""
         self._closing.set()
         if self._thread.is_alive():
-            with suppress(queue.Full):
-                self._waiting.put(None, timeout=CLOSE_SECONDS)
-                self._thread.join(CLOSE_SECONDS)
+            self._waiting.put(None)
+            self._thread.join(CLOSE_SECONDS)
         super().close()
 
     def _run(self) -> None:
