@@ -71,11 +71,13 @@ class Stage:
 async def stage() -> AsyncIterator[Stage]:
     """Start everything: canned model, pass-through, ``vcp serve`` in a home of its own, load generator."""
     async with contextlib.AsyncExitStack() as stack:
-        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vcp-bench-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vcp-bench-")))
         model = await stack.enter_async_context(started("-m", "bench.upstream"))
         upstream = await address_of(model, "the canned model")
         passing = await stack.enter_async_context(started("-m", "bench.passthrough", upstream))
-        server = await stack.enter_async_context(vcp_serve(home, {"API_URL": upstream, "API_Key": "none", "Key": KEY}))
+        server = await stack.enter_async_context(
+            vcp_serve(folder, {"API_URL": upstream, "API_Key": "none", "Key": KEY})
+        )
         load = await stack.enter_async_context(started("-m", "bench.load"))
         yield Stage(
             Driver(load),
@@ -86,11 +88,16 @@ async def stage() -> AsyncIterator[Stage]:
 
 
 @contextlib.asynccontextmanager
-async def vcp_serve(home: Path, config: Mapping[str, str]) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The server as a user starts it, with these lines in config.env; what it logs goes to ``server.log``."""
+async def vcp_serve(folder: Path, config: Mapping[str, str]) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The server as a user starts it, with these lines in config.env.
+
+    What it says on the screen goes to a file beside its home: in the home each line would be a changed file to it.
+    """
+    home = folder / "home"
+    home.mkdir()
     lines = "".join(f"{name}={value}\n" for name, value in config.items())
     (home / "config.env").write_text(lines, encoding="utf-8")
-    async with started(*serve_command(home), stderr=home / "server.log") as process:
+    async with started(*serve_command(home), stderr=folder / "server.log") as process:
         yield process
 
 

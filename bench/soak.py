@@ -1,7 +1,7 @@
 """``python -m bench.soak``: the server under mixed load for minutes, then killed under load again and again.
 
 At the end nothing may be left: no process, no open file more than at the start, hardly more memory; every answer must
-have been well formed, and after each kill every file whole.
+have been well formed, and after each kill every file whole, no task run twice, no acknowledged result lost.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import contextlib
 import os
+import random
 import re
 import secrets
 import signal
@@ -24,9 +25,10 @@ from pathlib import Path
 import aiohttp
 
 from bench.child import BenchError, address_of, run, started, stop
-from bench.conversations import ANSWER_SECONDS, CONVERSATIONS, Client, WrongAnswerError
+from bench.conversations import ANSWER_SECONDS, CONVERSATIONS, Client, Conversation, WrongAnswerError, calculate
 from bench.processes import Snapshot, offspring, snapshot
 from bench.sides import serve_command
+from bench.workshop import BURST, Workshop
 
 MARK = "VCP_SOAK"
 CLIENTS = 6
@@ -36,8 +38,18 @@ SETTLE_SECONDS = 45.0
 MORE_MEMORY = 48.0
 """MiB that the server may grow between the end of the warm-up and the end of the load."""
 
-KILL_AFTER = 12
-"""Answers between the start of a server and its kill."""
+KILL_AFTER = 24
+"""Most answers between the start of a server and a kill at any moment."""
+
+KILL_WITHIN = 0.6
+"""Seconds after the moment that a kill waits for; the kill comes at some time of these."""
+
+MOMENTS = ("schedule", "callback", "reload", "any")
+"""What the server is in the middle of when it is killed, in turn."""
+
+QUIET_SECONDS = 3.0
+MORE_FILES = 12
+"""Open files that a server which was just started may have more than another one, because a plugin still runs."""
 
 MAX_FAULTS = 20
 _NOTE = re.compile(r"\[\d{4}-\d{2}-\d{2}\] - Demo\n.*note \d+ is whole\nTag: demo\n?", re.DOTALL)
@@ -92,8 +104,11 @@ class Installation:
         self._home = home
         self._key_file = home / ".vcp" / "server.key"
         self._key = ""
+        self.workshop = Workshop(home)
+        self.conversations = (*CONVERSATIONS, *self.workshop.conversations)
         self.mark = f"{MARK}={secrets.token_hex(8)}"
-        (home / "config.env").write_text(f"API_URL={upstream}\nAPI_Key=any\n", encoding="utf-8")
+        lines = (f"API_URL={upstream}", "API_Key=any", "MaxRunningTurns=500", "PluginQueueLimit=1000")
+        (home / "config.env").write_text("\n".join((*lines, "")), encoding="utf-8")
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[Server]:
@@ -119,7 +134,7 @@ class Installation:
                 faults.append(f"not whole: {path.name}: {path.read_text('utf-8')[:200]!r}")
         if self._key_file.stat().st_mode & 0o077:
             faults.append(f"others may read {self._key_file.name}")
-        return faults
+        return [*faults, *self.workshop.faults()]
 
     @property
     def notes(self) -> int:
@@ -127,13 +142,21 @@ class Installation:
         return len(list((self._home / "dailynote").rglob("*.txt")))
 
 
-async def work(server: Server, record: Record, number: int, until: float, *, killed: asyncio.Event | None) -> None:
+async def work(
+    server: Server,
+    conversations: Sequence[Conversation],
+    record: Record,
+    number: int,
+    until: float,
+    *,
+    killed: asyncio.Event | None,
+) -> None:
     """One client: a conversation after the other until the time has come, or until the server was killed."""
     timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout) as session:
         client = Client(session, server.address, server.key)
         while time.monotonic() < until and not (killed and killed.is_set()):
-            conversation = CONVERSATIONS[number % len(CONVERSATIONS)]
+            conversation = conversations[number % len(conversations)]
             try:
                 await conversation(client, number)
                 record.answer(conversation.__name__)
@@ -143,17 +166,35 @@ async def work(server: Server, record: Record, number: int, until: float, *, kil
             number += 1
 
 
-async def load(server: Server, mark: str, record: Record, seconds: float) -> Snapshot:
+async def burst(server: Server, record: Record) -> None:
+    """Many streamed turns at the same moment, each with a process of its own."""
+
+    async def one(session: aiohttp.ClientSession, number: int) -> None:
+        try:
+            await calculate(Client(session, server.address, server.key), number)
+            record.answer("calculate, all at once")
+        except (WrongAnswerError, aiohttp.ClientError, TimeoutError, OSError) as error:
+            record.fault(f"all at once: {type(error).__name__}: {error}")
+
+    timeout = aiohttp.ClientTimeout(total=4 * ANSWER_SECONDS)
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+        await asyncio.gather(*(one(session, 1000 + number) for number in range(BURST)))
+
+
+async def load(server: Server, installation: Installation, record: Record, seconds: float) -> Snapshot:
     """All clients for some time; the greatest figures on the way."""
     until = time.monotonic() + seconds
     first = record.total + 1000
     clients = [
-        asyncio.create_task(work(server, record, first + client * 1000 + client, until, killed=None))
+        asyncio.create_task(
+            work(server, installation.conversations, record, first + client * 1000 + client, until, killed=None)
+        )
         for client in range(CLIENTS)
     ]
     peak = Snapshot(0, 0, 0)
     while (await asyncio.wait(clients, timeout=1))[1]:
-        seen = snapshot(server.process.pid, mark)
+        seen = snapshot(server.process.pid, installation.mark)
         peak = Snapshot(max(peak.memory, seen.memory), max(peak.files, seen.files), max(peak.offspring, seen.offspring))
     await asyncio.gather(*clients)
     return peak
@@ -190,9 +231,11 @@ async def endure(installation: Installation, record: Record, seconds: float) -> 
     """The long load; what it proved, in lines."""
     async with installation.serving() as server:
         pid = server.process.pid
-        await load(server, installation.mark, record, max(2.0, min(30.0, seconds / 5)))
+        await burst(server, record)
+        await load(server, installation, record, max(2.0, min(30.0, seconds / 5)))
         start = await settled(pid, installation.mark)
-        peak = await load(server, installation.mark, record, seconds)
+        await burst(server, record)
+        peak = await load(server, installation, record, seconds)
         end = await settled(pid, installation.mark, start.files)
         if end.offspring:
             record.fault(f"{end.offspring} processes are left")
@@ -210,20 +253,33 @@ async def endure(installation: Installation, record: Record, seconds: float) -> 
     return [f"start  {start}", f"peak   {peak}", f"end    {end}"]
 
 
-async def kill(installation: Installation, record: Record, times: int) -> str:
+async def kill(installation: Installation, record: Record, times: int, chance: random.Random) -> list[str]:
     """Kill the server under load, look at what it left, start it again."""
+    quiet: list[Snapshot] = []
     for round_number in range(times):
+        moment = MOMENTS[round_number % len(MOMENTS)]
         async with installation.serving() as server:
+            quiet.append(await _quiet(server, installation.mark))
             killed = asyncio.Event()
+            begun = installation.workshop.begun
+            for event in begun.values():
+                event.clear()
             before = record.total
             until = time.monotonic() + ANSWER_SECONDS
             first = 100_000 + round_number * 1000
             clients = [
-                asyncio.create_task(work(server, record, first + client * 100, until, killed=killed))
+                asyncio.create_task(
+                    work(server, installation.conversations, record, first + client * 101, until, killed=killed)
+                )
                 for client in range(CLIENTS)
             ]
-            if not await record.until(before + KILL_AFTER, ANSWER_SECONDS):
-                record.fault(f"too few answers before kill {round_number + 1}")
+            if moment == "any":
+                come = await record.until(before + chance.randint(0, KILL_AFTER), ANSWER_SECONDS)
+            else:
+                come = await _comes(begun[moment], ANSWER_SECONDS)
+            if not come:
+                record.fault(f"there was no moment '{moment}' before kill {round_number + 1}")
+            await asyncio.sleep(chance.uniform(0, KILL_WITHIN))
             killed.set()
             os.kill(server.process.pid, signal.SIGKILL)
             await server.process.wait()
@@ -234,11 +290,51 @@ async def kill(installation: Installation, record: Record, times: int) -> str:
         for fault in installation.file_faults():
             record.fault(f"after kill {round_number + 1}: {fault}")
     async with installation.serving() as server, aiohttp.ClientSession() as session:
-        await CONVERSATIONS[0](Client(session, server.address, server.key), 0)
-    return f"killed {times} times, started again each time, {installation.notes} diary entries whole"
+        client = Client(session, server.address, server.key)
+        await CONVERSATIONS[0](client, 0)
+        await installation.workshop.edit(client, 0)
+        await _all_done(installation.workshop)
+        quiet.append(await _quiet(server, installation.mark))
+    for name in installation.workshop.waiting:
+        record.fault(f"still waits: {name.name}")
+    for lost in installation.workshop.lost_tasks():
+        record.fault(f"nothing tells what became of {lost}")
+    for fault in installation.file_faults():
+        record.fault(f"in the end: {fault}")
+    if quiet[-1].memory > quiet[0].memory + MORE_MEMORY or quiet[-1].files > quiet[0].files + MORE_FILES:
+        record.fault(f"after {times} kills {quiet[-1]}, at the first start {quiet[0]}")
+    return [
+        f"killed {times} times, started again each time, {installation.notes} diary entries whole",
+        installation.workshop.counts,
+        f"first start {quiet[0]}",
+        f"last start  {quiet[-1]}",
+    ]
 
 
-async def soak(minutes: float, kills: int) -> bool:
+async def _comes(event: asyncio.Event, seconds: float) -> bool:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+    return event.is_set()
+
+
+async def _quiet(server: Server, mark: str) -> Snapshot:
+    """A server that was just started, at the moment of some seconds in which it had the fewest open files."""
+    until = time.monotonic() + QUIET_SECONDS
+    fewest = snapshot(server.process.pid, mark)
+    while time.monotonic() < until:
+        await asyncio.sleep(0.1)
+        fewest = min(fewest, snapshot(server.process.pid, mark), key=lambda seen: seen.files)
+    return fewest
+
+
+async def _all_done(workshop: Workshop) -> None:
+    """Wait until no task waits any more."""
+    until = time.monotonic() + SETTLE_SECONDS
+    while workshop.waiting and time.monotonic() < until:  # noqa: ASYNC110  only the folder tells
+        await asyncio.sleep(0.1)
+
+
+async def soak(seconds: float, kills: int, seed: int) -> bool:
     """Everything; true when nothing was wrong."""
     record = Record()
     lines: list[str] = []
@@ -246,12 +342,12 @@ async def soak(minutes: float, kills: int) -> bool:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vcp-soak-")))
         demo = await stack.enter_async_context(started("-m", "app.cli", "demo", "--port", "0"))
         installation = Installation(home, await address_of(demo, "vcp demo"))
-        if minutes > 0:
-            print(f"load of {CLIENTS} clients for {minutes:g} min ...", file=sys.stderr)
-            lines += await endure(installation, record, minutes * 60)
+        if seconds > 0:
+            print(f"load of {CLIENTS} clients for {seconds:g} s ...", file=sys.stderr)
+            lines += await endure(installation, record, seconds)
         if kills:
-            print(f"{kills} kills under load ...", file=sys.stderr)
-            lines.append(await kill(installation, record, kills))
+            print(f"{kills} kills under load (seed {seed}) ...", file=sys.stderr)
+            lines += await kill(installation, record, kills, random.Random(seed))
     for name, count in sorted(record.answers.items()):
         print(f"{count:7d}  {name.replace('_', ' ')}")
     print("\n".join(lines))
@@ -265,15 +361,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Soak; exits with 1 when something was wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description="Mixed load, then kills under load.")
     parser.add_argument("--minutes", type=float, default=5, help="how long the load lasts (default: 5)")
+    parser.add_argument("--seconds", type=float, help="the same in seconds, for a short run")
     parser.add_argument("--kills", type=int, default=20, help="how often the server is killed (default: 20)")
+    parser.add_argument("--seed", type=int, default=1, help="another number gives other moments (default: 1)")
     options = parser.parse_args(arguments)
+    seconds = options.minutes * 60 if options.seconds is None else options.seconds
     if sys.platform != "linux":
         sys.exit("bench.soak: needs /proc, so it runs on Linux only")
     good = False
 
     async def all_of_it() -> None:
         nonlocal good
-        good = await soak(options.minutes, options.kills)
+        good = await soak(seconds, options.kills, options.seed)
 
     try:
         run(all_of_it())

@@ -17,7 +17,7 @@ import httpx
 
 from app.config.home_folders import make_home
 from app.config.snapshot import load
-from app.extend import Event, PlaceholderSource, Preprocessor, ToolSource
+from app.extend import Event, FileFetcher, PlaceholderSource, Preprocessor, ToolSource
 from app.reload.watcher import Pace
 from app.services import Services
 from app.web.app import create_app
@@ -140,6 +140,7 @@ async def running(
     sources: Iterable[ToolSource] = (),
     placeholders: Iterable[PlaceholderSource] = (),
     preprocessors: Iterable[Preprocessor] = (),
+    fetchers: Iterable[FileFetcher] = (),
     environ: Mapping[str, str] | None = None,
     pace: Pace | None = None,
 ) -> AsyncIterator[Running]:
@@ -166,6 +167,7 @@ async def running(
         sources=tuple(sources),
         placeholders=tuple(placeholders),
         preprocessors=tuple(preprocessors),
+        fetchers=tuple(fetchers),
         read_config=None if pace is None else read,
         pace=pace,
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from app.extend import Body, Dump, EventSink, PhaseDone, Preprocessor, PromptContext, Stage, no_dump
-from app.prompt.engine import PromptEngine, TextOrigin
+from app.prompt.engine import ExpandedPrompt, PromptEngine
 from app.protocol import dump_names
 
 log = logging.getLogger(__name__)
@@ -17,10 +17,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The body to send and who put in which part of it."""
+    """The body to send, and the prompt that it came from: its ``origins`` tell who put in which part."""
 
     body: Body
-    origins: Sequence[Sequence[TextOrigin]]
+    prompt: ExpandedPrompt
 
 
 class Preparation:
@@ -65,7 +65,7 @@ class Preparation:
         self._dump(dump_names.AFTER_PREPROCESSORS, body)
         body = {**body, "messages": self._engine.detect_last(body["messages"], phase_done)}
         self._dump(dump_names.OUTPUT, body)
-        return Prepared(body, expanded.origins)
+        return Prepared(body, expanded)
 
     async def before_round(self, body: Body, model: str, turn_id: str, number: int) -> Body:
         """What is done to the body before each upstream request."""

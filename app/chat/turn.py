@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import Any
 
@@ -82,9 +83,16 @@ class TurnRules:
     results: ResultFormat = field(default_factory=ResultFormat)
 
 
+def _nothing_follows(_context: CallContext) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 @dataclass(frozen=True, slots=True)
 class TurnParts:
-    """What a turn works with; one object for the whole server."""
+    """What a turn works with; one object for the whole server.
+
+    ``standing`` is entered for the whole turn, so that what follows from it anywhere is known to stand in it.
+    """
 
     upstream: UpstreamClient
     preparation: Preparation
@@ -97,6 +105,7 @@ class TurnParts:
     new_id: Callable[[], str]
     call_format: Callable[[TurnRules], CallFormat]
     dump: Dump = no_dump
+    standing: Callable[[CallContext], AbstractContextManager[None]] = _nothing_follows
 
 
 class Turn:
@@ -113,6 +122,13 @@ class Turn:
         self._calls: RoundCalls | None = None
         self._round = 0
         self._calls_before = 0  # of rounds before the present one
+        self._context = CallContext(
+            turn_id=request.id,
+            door=Door.STREAM if request.stream else Door.NON_STREAM,
+            client_ip=request.client_ip,
+            depth=request.depth,
+            mute=handle.mute,
+        )
 
     async def run(self) -> None:
         """Run the turn; every fault of ours or of the upstream ends readably in the renderer."""
@@ -122,7 +138,8 @@ class Turn:
         try:
             handle.begin()
             try:
-                await self._rounds()
+                with self._parts.standing(self._context):
+                    await self._rounds()
             except VcpError as error:
                 outcome, said = Outcome.ERROR, error.message
                 await self._failed(error)
@@ -217,20 +234,13 @@ class Turn:
         await renderer.finish(Ending(finish_reasons, usage, calls_left=calls.skipped > 0 and not answer.native_calls))
 
     def _round_calls(self, call_format: CallFormat, *, run: bool) -> RoundCalls:
-        request, parts, rules = self._request, self._parts, self._rules
-        context = CallContext(
-            turn_id=request.id,
-            door=Door.STREAM if request.stream else Door.NON_STREAM,
-            client_ip=request.client_ip,
-            depth=request.depth,
-            mute=self._handle.mute,
-        )
+        parts, rules = self._parts, self._rules
         return RoundCalls(
             parts.call_tool,
             parts.find_spec,
             parts.events,
             parts.background,
-            context,
+            self._context,
             CallRules(run, rules.eager, rules.max_calls),
             call_format,
             parts.clock,
@@ -263,12 +273,6 @@ class Turn:
         blocks = find_diary_blocks(text, hidden)
         if not blocks:
             return
-        context = CallContext(
-            turn_id=request.id,
-            door=Door.DIARY_BLOCK,
-            client_ip=request.client_ip,
-            depth=request.depth,
-            mute=self._handle.mute,
-        )
+        context = replace(self._context, door=Door.DIARY_BLOCK)
         work = write_diaries(blocks, parts.new_id, context, parts.call_tool, parts.events)
         parts.background.start(work, f"diary blocks of {request.id}")

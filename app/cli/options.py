@@ -88,6 +88,10 @@ def log_as_configured(config: Config, level: int = logging.INFO) -> None:
 
 def log_to_screen(config: Config, level: int = logging.INFO) -> None:
     """Write the log to stderr from now on."""
+    # Nothing of this stands in a line, and finding it out costs more than writing the line ("Optimization" in the
+    # manual of logging).
+    logging._srcfile = None
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import shlex
@@ -36,6 +37,10 @@ from app.web.server import serve, serve_until_signal
 
 DEMO_KEY = "demo"
 
+YOUNG_OBJECTS = 10_000
+"""New objects after which Python looks for cycles among them. Its default of 700 means a look in every request, which
+costs a twentieth of it and finds next to nothing; a few requests' worth of cycles may wait."""
+
 
 def add_to(commands: Commands) -> None:
     """Add this command's arguments."""
@@ -49,6 +54,7 @@ def add_to(commands: Commands) -> None:
 def _serve(options: argparse.Namespace) -> int:
     read_config = reader(options)
     config = read_config()
+    gc.set_threshold(YOUNG_OBJECTS)
     log_to_screen(config)
     check_bind(config)
     with own_home(config.home, "serve") as ownership:

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 
 from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, configured, home_option, reader, run
 from app.config.keys import server_key
@@ -24,6 +25,8 @@ from app.protocol.timestamps import iso_millis
 from app.services import Services
 from app.tools.rendering import result_object
 from app.tools.router import no_such_tool
+from app.web.app import create_app
+from app.web.server import serve
 
 
 def add_to(commands: Commands) -> None:
@@ -88,13 +91,35 @@ async def _alone(config: Config, key: str, tool: str, arguments: dict[str, str],
         password=password,
         maid=arguments.get("maid") or None,
     )
-    async with services.running_parts():
-        result = await services.router.call(call, CallContext(turn_id=call.id, door=Door.COMMAND_LINE, depth=depth))
+    found = services.router.find(tool)
+    works_on = found is not None and "asynchronous" in found[1].labels
+    async with AsyncExitStack() as stack:
+        if works_on:  # its process calls back when the work is done, so somebody has to listen for as long
+            services.served_at(await stack.enter_async_context(serve(create_app(services))))
+        else:
+            await stack.enter_async_context(services.running_parts())
+        context = CallContext(turn_id=call.id, door=Door.COMMAND_LINE, depth=depth)
+        result = await services.router.call(call, context)
+        if works_on and result.ok:
+            return await _told_in_the_end(services, result_object(call, result, iso_millis(time.time(), config.zone)))
     if result.error_kind is ErrorKind.UNKNOWN_TOOL:
         raise NotFoundError(
             f"{result.message}; {both('现有', 'there are')}: {', '.join(sorted(services.router.specs())) or '-'}"
         )
     return _tell(result_object(call, result, iso_millis(time.time(), config.zone)), ok=result.ok)
+
+
+async def _told_in_the_end(services: Services, value: Json) -> int:
+    """Print the first answer at once and wait for the work behind it; it would end with this command."""
+    ended = _tell(value, ok=True)
+    sys.stdout.flush()
+    if services.plugins.background.living():
+        doing = both(
+            "任务在后台继续，完成后命令结束；Ctrl-C 放弃", "it works on; this ends when it is done, Ctrl-C gives up"
+        )
+        print(doing, file=sys.stderr)
+        await services.plugins.background.settle()
+    return ended
 
 
 def _end_on_sigterm() -> None:

@@ -151,7 +151,7 @@ class ToolResult:
 
     ``structured`` is the result as JSON; ``parts`` are content parts (text, image_url) when the tool gave some;
     ``error_kind`` is None on success. ``message`` is the text for people: the error, or what the tool said beside its
-    result.
+    result. ``original_error`` is what the tool itself said, when an attempt to help it failed (spec 5.9).
     """
 
     structured: Json = None
@@ -160,6 +160,7 @@ class ToolResult:
     message: str = ""
     exit_code: int | None = None
     stderr_tail: str = ""
+    original_error: str = ""
 
     @property
     def ok(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,7 +53,11 @@ def check_home(home: Path, environ: Mapping[str, str]) -> CheckReport:
         findings.append(Finding(Level.ERROR, Topic.SETTINGS, chinese, english or chinese, CONFIG_FILE))
         config = _without_file(home, environ)
     installation = Installation(config, environ)
-    found = discover((home / "Plugin", program_plugins()), parse_values)
+    found = discover(
+        (home / "Plugin", program_plugins()),
+        parse_values,
+        search_path=config.environ.get("PATH", os.defpath),
+    )
     plugins = check_plugins(installation, found)
     findings += check_settings(installation)
     findings += check_keys(installation, found)

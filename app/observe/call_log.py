@@ -27,7 +27,7 @@ MAX_TEXT = 300
 def _line(text: str, limit: int) -> str:
     """``text`` as a part of one line, so that nobody can write lines of his own into the log."""
     flat = " ".join(text[: 2 * limit].split())
-    shown = "".join(character if character.isprintable() else "?" for character in flat)
+    shown = flat if flat.isprintable() else "".join(mark if mark.isprintable() else "?" for mark in flat)
     return shown if len(shown) <= limit and len(text) <= 2 * limit else shown[:limit] + "…"
 
 

@@ -24,7 +24,8 @@ class LineFormatter(logging.Formatter):
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - a name of logging
         """When it happened, to the millisecond."""
-        return datetime.fromtimestamp(record.created, self.zone).astimezone(self.zone).isoformat(" ", "milliseconds")
+        moment = datetime.fromtimestamp(record.created, self.zone)
+        return (moment if self.zone else moment.astimezone()).isoformat(" ", "milliseconds")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - a name of logging
         """The line without traceback."""
@@ -45,4 +46,6 @@ def one_line(text: str) -> str:
     """``text`` with escapes for control characters, and cut when it is longer than ``MAX_MESSAGE_CHARS``."""
     if len(text) > MAX_MESSAGE_CHARS:
         text = f"{text[:MAX_MESSAGE_CHARS]}… ({len(text)} characters)"
+    if text.isprintable():  # nothing to look for, and much quicker than looking
+        return text
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)

@@ -6,13 +6,16 @@ have a series of their own. What models and clients make up is never a label.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from app import __version__
 from app.extend import (
@@ -101,18 +104,25 @@ class Metrics:
         def seconds(name: str, told: str, buckets: Sequence[float], *labels: str) -> Histogram:
             return Histogram(name, told, labels, registry=registry, buckets=buckets)
 
-        # Finding the series for some labels takes longer than counting, so those of every turn are found beforehand.
-        ends = counter("vcp_turns", "Turns that ended.", "outcome", "stream")
-        self._ends = {(how.value, stream): ends.labels(how.value, stream) for how in Outcome for stream in _STREAM}
-        whole = seconds("vcp_turn_seconds", "Seconds of a whole turn.", _MODEL_SECONDS, "stream")
-        self._seconds = {stream: whole.labels(stream) for stream in _STREAM[:2]}
-        self._rounds = counter("vcp_rounds", "Rounds: requests to the model.")
-        self._round_seconds = seconds("vcp_round_seconds", "Seconds of one answer of the model.", _MODEL_SECONDS)
-        self._first_token = seconds(
-            "vcp_first_token_seconds", "Seconds until the first piece of an answer.", _MODEL_SECONDS
+        # What every turn counts is counted by hand and made into series when somebody asks: the library's own counters
+        # take three times as long, which is a part of a turn that can be measured.
+        self._ends: dict[Labels, float] = {(how.value, stream): 0 for how in Outcome for stream in _STREAM}
+        self._rounds = 0
+        self._tokens: dict[Labels, float] = {(kind,): 0 for kind in _TOKEN_KINDS}
+        self.watch("vcp_turns", "Turns that ended.", lambda: self._ends, labels=("outcome", "stream"), counts=True)
+        self.watch("vcp_rounds", "Rounds: requests to the model.", lambda: self._rounds, counts=True)
+        self.watch(
+            "vcp_tokens", "Tokens that the model API has reported.", lambda: self._tokens, labels=("kind",), counts=True
         )
-        tokens = counter("vcp_tokens", "Tokens that the model API has reported.", "kind")
-        self._token_kinds = {kind: tokens.labels(kind) for kind in _TOKEN_KINDS}
+        self._seconds = {stream: _Times(_MODEL_SECONDS) for stream in _STREAM[:2]}
+        self._round_seconds, self._first_token = _Times(_MODEL_SECONDS), _Times(_MODEL_SECONDS)
+        registry.register(
+            _TimesCollector(
+                ("vcp_turn_seconds", "Seconds of a whole turn.", "stream", self._seconds),
+                ("vcp_round_seconds", "Seconds of one answer of the model.", "", {"": self._round_seconds}),
+                ("vcp_first_token_seconds", "Seconds until the first piece of an answer.", "", {"": self._first_token}),
+            )
+        )
         self._calls = counter("vcp_tool_calls", "Tool calls that ended.", "tool", "outcome")
         self._doors = counter(
             "vcp_tool_calls_by_door", "Tool calls that ended, by where they came in.", "door", "outcome"
@@ -149,7 +159,7 @@ class Metrics:
                 while len(self._turns) > MAX_TURNS:
                     self._turns.popitem(last=False)
             case RoundStarted():
-                self._rounds.inc()
+                self._rounds += 1
                 if (turn := self._turns.get(event.turn_id)) is not None:
                     turn.round_began = self._clock()
             case FirstToken():
@@ -161,7 +171,7 @@ class Metrics:
             case TurnFinished():
                 turn = self._turns.pop(event.turn_id, None)
                 stream = turn.stream if turn is not None else UNKNOWN
-                self._ends[event.outcome.value, stream].inc()
+                self._ends[event.outcome.value, stream] += 1
                 if turn is not None:
                     self._seconds[stream].observe(self._clock() - turn.began)
             case CallFound():
@@ -172,15 +182,15 @@ class Metrics:
             case _:
                 self._count_other(event)
 
-    def _time_round(self, histogram: Histogram, turn_id: str) -> None:
+    def _time_round(self, times: _Times, turn_id: str) -> None:
         turn = self._turns.get(turn_id)
         if turn is not None:
-            histogram.observe(self._clock() - turn.round_began)
+            times.observe(self._clock() - turn.round_began)
 
     def _count_tokens(self, kind: str, usage: Mapping[str, object]) -> None:
         tokens = usage.get(kind)
         if isinstance(tokens, int | float) and 0 <= tokens < 1e15:
-            self._token_kinds[kind].inc(tokens)
+            self._tokens[kind,] += tokens
 
     def _count_call(self, event: CallFinished) -> None:
         tool = UNKNOWN if event.spec is None else self._name(event.spec.name)
@@ -216,6 +226,44 @@ class Metrics:
                 return OTHER
             self._names.add(name)
         return name
+
+
+class _Times:
+    """How often which time was seen; ``bounds`` are the upper ends of the buckets, in seconds."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one."""
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.total += seconds
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """The end of each bucket and how many were not longer."""
+        ends = (*map(floatToGoString, self.bounds), "+Inf")
+        return list(zip(ends, accumulate(self.counts), strict=True))
+
+
+class _TimesCollector(Collector):
+    """Series of times, each with its name, its help, the name of its label if it has one, and the times by label."""
+
+    def __init__(self, *series: tuple[str, str, str, Mapping[str, _Times]]) -> None:
+        self._series = series
+
+    def describe(self) -> Iterable[HistogramMetricFamily]:
+        return ()
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        for name, told, label, by_label in self._series:
+            family = HistogramMetricFamily(name, told, labels=(label,) if label else ())
+            for value, times in by_label.items():
+                family.add_metric((value,) if label else (), times.buckets(), times.total)
+            yield family
 
 
 class _Watched(Collector):

@@ -33,6 +33,10 @@ RETRY_SECONDS = 10.0
 CLOSE_SECONDS = 5.0
 """How long the end of the program waits for the last lines."""
 
+PAUSE_SECONDS = 0.05
+"""Between two writes: a thread that woke for every line would cost a busy server more than writing does. What a killed
+server had to say in this time is lost here; on the screen it stands at once."""
+
 _BATCH = 500
 _STAMP_CHARS = len("YYYYMMDD_HHMMSS_mmm.txt")
 _OURS = re.compile(r"ServerLog-\d{8}_\d{6}_\d{3}\.txt")
@@ -147,7 +151,8 @@ class ServerLog(logging.Handler):
         self._folder = folder
         self._clock = clock
         self._complain = complain or _to_stderr
-        self._waiting: queue.Queue[str | None] = queue.Queue(MAX_WAITING)
+        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()  # the quick one; emit() limits it
+        self._closing = threading.Event()
         self._lost = 0
         self._resting_until: float | None = None
         self._thread = threading.Thread(target=self._run, name="server log", daemon=True)
@@ -159,19 +164,20 @@ class ServerLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take one record."""
-        try:
-            self._waiting.put_nowait(self.format(record) + "\n")
-        except queue.Full:
+        if self._waiting.qsize() >= MAX_WAITING:
             self._lost += 1
+            return
+        try:
+            self._waiting.put(self.format(record) + "\n")
         except (TypeError, ValueError):  # arguments that do not fit their message
             self.handleError(record)
 
     def close(self) -> None:
         """Write what waits, within ``CLOSE_SECONDS``, and end."""
+        self._closing.set()
         if self._thread.is_alive():
-            with suppress(queue.Full):
-                self._waiting.put(None, timeout=CLOSE_SECONDS)
-                self._thread.join(CLOSE_SECONDS)
+            self._waiting.put(None)
+            self._thread.join(CLOSE_SECONDS)
         super().close()
 
     def _run(self) -> None:
@@ -183,6 +189,8 @@ class ServerLog(logging.Handler):
                     texts.append(self._waiting.get_nowait())
             going_on = None not in texts
             self._write([text for text in texts if text is not None])
+            if going_on and len(texts) < _BATCH:
+                self._closing.wait(PAUSE_SECONDS)
         self._files.close()
 
     def _write(self, texts: list[str]) -> None:

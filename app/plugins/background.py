@@ -152,6 +152,11 @@ class BackgroundProcesses:
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
+    async def settle(self) -> None:
+        """Wait until every process has ended by itself, however long that takes."""
+        while self._lives:
+            await asyncio.wait([life.child.exited for life in self._lives])
+
     async def stop(self) -> None:
         """End every process, running or answered, and see to it that the end of each is told. Bounded in time."""
         await self._processes.stop()

@@ -69,6 +69,25 @@ def plan_launch(
     return Launch((finder.program(words[0]), *arguments))
 
 
+def missing_program(manifest: Manifest, folder: Path, search_path: str) -> str:
+    """The program that a command runs by its bare name and that is nowhere, such as ``node``; empty when none lacks.
+
+    Empty, too, for commands that only a shell understands and for files of the plugin's own: their faults are told by
+    the call.
+    """
+    try:
+        words = split_command(manifest.command_line.strip())
+    except CommandError:
+        return ""
+    if not words or words[0] in _SHELL_WORDS or any(sign in words[0] for sign in "=/\\"):
+        return ""
+    try:
+        _Finder(folder, (), {"PATH": search_path}, "python").program(words[0])
+    except CommandError:
+        return words[0]
+    return ""
+
+
 def split_command(line: str) -> list[str] | None:
     """The words of a command, quotes removed; None when only a shell can understand it.
 

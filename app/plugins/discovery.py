@@ -9,7 +9,8 @@ The rules, in one place:
   enabled one: a person who blocks a plugin of the installation does not want the program's copy in its place;
 * with the set of the last search at hand, files that cannot be read now leave what they had said before (P68);
 * a module that needs Node is listed, and is served by the plugin of that name in a later root when there is one that
-  runs here; that plugin then reads the settings file of the first folder (D37).
+  runs here; that plugin then reads the settings file of the first folder (D37). The same holds for a command whose
+  program, such as ``node``, is not on this machine.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from app.config import dotenv
 from app.errors import ManifestError
+from app.plugins.command import missing_program
 from app.plugins.manifest import BLOCKED_NAME, MANIFEST_BYTES_LIMIT, MANIFEST_NAME, Manifest, read_manifest
 from app.plugins.sources import digest, python_sources
 
@@ -35,7 +37,8 @@ ParseEnv = Callable[[str], Mapping[str, str]]
 class Plugin:
     """One plugin: what its manifest says, where it lives, and the settings of its own ``config.env``.
 
-    ``sources`` is a digest of the code of an in-process plugin, empty for all others. Two plugins are equal when
+    ``sources`` is a digest of the code of an in-process plugin, empty for all others. ``lacks`` names the program that
+    its command needs and that is not on this machine. Two plugins are equal when
     nothing of all this differs; then a reload leaves the plugin alone.
     """
 
@@ -43,6 +46,7 @@ class Plugin:
     folder: Path
     own: Mapping[str, str] = field(default_factory=dict)
     sources: str = ""
+    lacks: str = ""
 
     @property
     def name(self) -> str:
@@ -55,6 +59,11 @@ class Plugin:
         return not self.manifest.runs_in_node
 
     @property
+    def can_be_served(self) -> bool:
+        """False when nothing but another plugin of its name can do its work here."""
+        return self.runs_here and not self.lacks
+
+    @property
     def runs_in_process(self) -> bool:
         """True for Python modules that the server itself loads."""
         return self.manifest.protocol == "direct" and self.runs_here
@@ -64,7 +73,7 @@ class Plugin:
 class PluginSet:
     """What was found: plugins in order, complaints for people (each names its file), names of blocked plugins.
 
-    ``ported`` are the modules for Node in whose place a plugin of a later root runs (D37).
+    ``ported`` are those that cannot run here and in whose place a plugin of a later root does (D37).
     """
 
     plugins: tuple[Plugin, ...] = ()
@@ -79,13 +88,16 @@ class PluginSet:
         return server.own.get("Image_Key", "") if server is not None else ""
 
 
-def discover(roots: Sequence[Path], parse_env: ParseEnv, before: PluginSet | None = None) -> PluginSet:
+def discover(
+    roots: Sequence[Path], parse_env: ParseEnv, before: PluginSet | None = None, *, search_path: str | None = None
+) -> PluginSet:
     """Search the roots, first to last; a missing root has no plugins. Faults of one folder cost that folder only.
 
     With ``before``, the set of the last search, a folder whose manifest or settings cannot be read now (they may be
-    half written) keeps what it had (P68).
+    half written) keeps what it had (P68). Programs are looked for in ``search_path``, written like ``PATH``; without it
+    all are taken to be there.
     """
-    search = _Search(parse_env, before or PluginSet())
+    search = _Search(parse_env, before or PluginSet(), search_path)
     seen: set[Path] = set()
     for root in roots:
         resolved = root.resolve()
@@ -96,8 +108,9 @@ def discover(roots: Sequence[Path], parse_env: ParseEnv, before: PluginSet | Non
 
 
 class _Search:
-    def __init__(self, parse_env: ParseEnv, before: PluginSet) -> None:
+    def __init__(self, parse_env: ParseEnv, before: PluginSet, search_path: str | None) -> None:
         self._parse_env = parse_env
+        self._search_path = search_path
         self._before = {plugin.folder: plugin for plugin in (*before.plugins, *before.ported)}
         self._blocked_before = before.blocked
         self._plugins: dict[str, Plugin] = {}
@@ -147,6 +160,8 @@ class _Search:
             return old
         self._problems.extend(manifest.complaints)
         plugin = Plugin(manifest, folder, self._own_settings(folder / "config.env", self._before.get(folder)))
+        if manifest.protocol == "stdio" and self._search_path is not None:
+            plugin = replace(plugin, lacks=missing_program(manifest, folder, self._search_path))
         if not plugin.runs_in_process:
             return plugin
         sources = python_sources(folder)
@@ -197,7 +212,7 @@ class _Search:
             self._problems.append(
                 f"{plugin.folder / MANIFEST_NAME}: field name: {name} is already the plugin in {first.folder}; skipped"
             )
-        elif not first.runs_here and plugin.runs_here:
+        elif plugin.can_be_served and not first.can_be_served:
             self._plugins[name] = replace(plugin, own={**plugin.own, **first.own})
             self._ported[name] = first
 

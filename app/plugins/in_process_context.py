@@ -7,6 +7,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -34,6 +35,7 @@ from app.extend import (
 )
 from app.plugins.discovery import Plugin
 from app.plugins.json_values import checked_json
+from app.protocol.call_depth import CALL_DEPTH_HEADER
 
 PUSH_LIMIT = 16 * 1024 * 1024
 """Most characters of one pushed message."""
@@ -74,6 +76,26 @@ class Standing:
 
 STANDING: ContextVar[Standing | None] = ContextVar("standing", default=None)
 """Follows a call into the tasks and threads that it starts, so that no chain gets around the limit of depth."""
+
+
+@contextmanager
+def standing_in(context: CallContext) -> Iterator[None]:
+    """What plugins do for this turn stands in it; one that a plugin began stands where that plugin does already."""
+    if STANDING.get() is not None:
+        yield
+        return
+    token = STANDING.set(Standing(context, None))
+    try:
+        yield
+    finally:
+        STANDING.reset(token)
+
+
+def depth_headers() -> Mapping[str, str]:
+    """The header that tells our own server how deep a plugin's request stands; empty outside of calls and turns."""
+    running = STANDING.get()
+    return {} if running is None else {CALL_DEPTH_HEADER: str(running.context.depth + 1)}
+
 
 RunChat = Callable[[Body, CallContext], Awaitable[Json]]
 """Runs a turn of our own that stands at the given depth, for the given client; raises VcpError."""

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
+from starlette.datastructures import Headers
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import VcpError, both
-from app.extend import Access, DeclaredRoute
+from app.extend import Access, CallContext, DeclaredRoute, Door
+from app.plugins.in_process_context import standing_in
 from app.plugins.loop_watch import LoopWatch
+from app.protocol.call_depth import CALL_DEPTH_HEADER, read_depth
 
 NOT_FOUND = 404
 ROUTES_LIMIT = 500
@@ -105,8 +108,14 @@ class _Watched:
         async def work() -> None:
             await self._app(scope, receive, send)
 
-        with self._busy():
+        with self._busy(), self._standing(scope):
             await self._watch.stepped(self._plugin, work())
+
+    def _standing(self, scope: Scope) -> AbstractContextManager[None]:
+        """What the route calls stands as deep as the request, which a tool may have made; BadRequestError."""
+        depth = read_depth(Headers(scope=scope).getlist(CALL_DEPTH_HEADER))
+        context = CallContext(turn_id=f"plugin-{self._plugin}", door=Door.AGENT, depth=depth)
+        return standing_in(context) if depth else nullcontext()
 
 
 class _Chain:

@@ -20,6 +20,7 @@ from app.plugins.callbacks import Callbacks
 from app.plugins.command import CommandError
 from app.plugins.discovery import Plugin, PluginSet
 from app.plugins.environment import ServerFacts, child_environment
+from app.plugins.missing_files import MissingFiles
 from app.plugins.output import Answer, bad_output, failure, read_answer, result_of_answer, stderr_text
 from app.plugins.places import QueueError, StoppingError
 from app.plugins.processes import Ending, Job, Processes, Ran
@@ -36,7 +37,8 @@ class StdioPlugins:
 
     ``environ`` gives the server's environment of now, ``config.env`` included; ``auth_code`` the code for
     administrators' plugins or None when it cannot be read (spec 7.3); ``port`` that which the server listens on.
-    Without ``callbacks`` background plugins are told no address to call back to.
+    Without ``callbacks`` background plugins are told no address to call back to, without ``missing_files`` nobody
+    fetches what a plugin lacks.
     """
 
     def __init__(
@@ -52,7 +54,9 @@ class StdioPlugins:
         callbacks: Callbacks | None = None,
         background_limits: Callable[[], BackgroundLimits] = BackgroundLimits,
         clock: Clock = time.time,
+        missing_files: MissingFiles | None = None,
     ) -> None:
+        self._missing_files = missing_files
         self._processes = processes
         self._callbacks = callbacks
         self.background = BackgroundProcesses(processes, background_limits, clock)
@@ -100,6 +104,8 @@ class StdioPlugins:
 
     async def stop(self) -> None:
         """End every plugin process within bounded time."""
+        if self._missing_files is not None:
+            await self._missing_files.stop()
         await self.background.stop()
 
     async def call(
@@ -115,10 +121,16 @@ class StdioPlugins:
         if not plugin.manifest.callable_over_stdio:
             return failure(ErrorKind.EXECUTION, _not_callable(plugin))
         try:
-            if plugin.manifest.answers_first:
-                return await self._call_background(plugin, spec, call, context, started)
-            job = self._job(plugin, spec, call, context)
-            return _result(name, await self._processes.run(job, read_answer, started), self._processes)
+
+            async def attempt(call: ToolCall) -> ToolResult:
+                if plugin.manifest.answers_first:
+                    return await self._call_background(plugin, spec, call, context, started)
+                job = self._job(plugin, spec, call, context)
+                return _result(name, await self._processes.run(job, read_answer, started), self._processes)
+
+            if self._missing_files is None:
+                return await attempt(call)
+            return await self._missing_files.call(attempt, call, context)
         except _RefusedError as error:
             return failure(ErrorKind.EXECUTION, error.message)
         except QueueError as error:

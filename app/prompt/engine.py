@@ -38,14 +38,19 @@ class TextOrigin:
 
 @dataclass(frozen=True, slots=True)
 class ExpandedPrompt:
-    """The result. ``origins`` has one tuple for each message, empty where a message has no text.
+    """The result: the finished messages, and the texts in them with their pieces.
 
     ``media`` is false when the conversation asked for its media to be left alone (3.1 step 1).
     """
 
     messages: list[Message]
-    origins: tuple[tuple[TextOrigin, ...], ...]
+    slots: Sequence[Slot]
     media: bool
+
+    @property
+    def origins(self) -> tuple[tuple[TextOrigin, ...], ...]:
+        """One tuple for each message, empty where a message has no text; put together when somebody asks."""
+        return _origins(len(self.messages), self.slots)
 
 
 class PromptEngine:
@@ -95,7 +100,7 @@ class PromptEngine:
             count.done("detectors")
         await put_in_data(slots, self._after, context, budget, self._settings.limits)
         count.done("after_detectors")
-        return ExpandedPrompt(_closed(opened, slots), _origins(len(opened), slots), media)
+        return ExpandedPrompt(_closed(opened, slots), slots, media)
 
     def detect_last(self, messages: Sequence[Message], publish: Publish | None = None) -> list[Message]:
         """Messages that preprocessors have finished, with detectors applied where the settings place them here (3.12).
@@ -173,7 +178,7 @@ class _Count:
 
     def done(self, phase: str) -> None:
         if self._publish is not None:
-            after = sum(len(slot.text.pieces) for slot in self._slots)
+            after = sum([len(slot.text.pieces) for slot in self._slots])  # a list: it is short, and quicker
             self._publish(phase, self._before, after)
             self._before = after
 

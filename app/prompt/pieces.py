@@ -36,9 +36,14 @@ class PromptText:
 
     def find(self, pattern: re.Pattern[str], trusts: frozenset[Trust]) -> Iterator[re.Match[str]]:
         """The matches that ``replace`` would visit, in order."""
-        for run, allowed in self._runs(trusts):
-            if allowed:
-                yield from _matches(pattern, _joined(run))
+        for text in self.texts(trusts):
+            yield from matches(pattern, text)
+
+    def texts(self, trusts: frozenset[Trust]) -> Sequence[str]:
+        """The texts that ``find`` searches: longest sequences of pieces of these trusts."""
+        if len(self.pieces) == 1:  # as most texts are
+            return (self.pieces[0].text,) if self.pieces[0].trust in trusts else ()
+        return [_joined(run) for run, allowed in self._runs(trusts) if allowed]
 
     def replace(self, pattern: re.Pattern[str], resolve: Resolver, trusts: frozenset[Trust]) -> PromptText:
         """Replace matches of ``pattern`` in pieces of the given trusts.
@@ -49,7 +54,7 @@ class PromptText:
         """
 
         def edits(text: str) -> Iterator[_Edit]:
-            for match in _matches(pattern, text):
+            for match in matches(pattern, text):
                 inserted = resolve(match)
                 if inserted is not None:
                     yield match.start(), match.end(), inserted
@@ -102,7 +107,8 @@ def _joined(run: Sequence[Piece]) -> str:
     return run[0].text if len(run) == 1 else "".join([piece.text for piece in run])
 
 
-def _matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+def matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """All matches that are not empty."""
     return (match for match in pattern.finditer(text) if match.end() > match.start())
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from app.errors import PromptLimitError, both
 from app.extend import Found, Piece, PlaceholderSource, PromptContext
 from app.prompt.limits import Budget, PromptLimits
-from app.prompt.pieces import NOT_DATA, PromptText
+from app.prompt.pieces import NOT_DATA, PromptText, matches
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,8 @@ async def put_in_data(
     """
     # Asked for once: plugins may come and go while their sources are at work.
     patterns = [source.pattern for source in sources]
-    found = [_found(slots, source, pattern, limits) for source, pattern in zip(sources, patterns, strict=True)]
+    texts = [(slot.role, text) for slot in slots for text in slot.text.texts(NOT_DATA)]
+    found = [_found(texts, source, pattern, limits) for source, pattern in zip(sources, patterns, strict=True)]
     asked = [(source, pattern, items) for source, pattern, items in zip(sources, patterns, found, strict=True) if items]
     if not asked:
         return
@@ -53,21 +54,19 @@ async def put_in_data(
             for source, _, items in asked
         ]
     for (source, pattern, items), task in zip(asked, tasks, strict=True):
-        texts = _pieces(source, items.values(), task.result())
-        if texts:
-            _insert(slots, source, pattern, texts, budget)
-
-
-def _searched(slots: Iterable[Slot], source: PlaceholderSource) -> Iterable[Slot]:
-    return (slot for slot in slots if slot.role in source.roles)
+        pieces = _pieces(source, items.values(), task.result())
+        if pieces:
+            _insert(slots, source, pattern, pieces, budget)
 
 
 def _found(
-    slots: Sequence[Slot], source: PlaceholderSource, pattern: re.Pattern[str], limits: PromptLimits
+    texts: Sequence[tuple[str, str]], source: PlaceholderSource, pattern: re.Pattern[str], limits: PromptLimits
 ) -> dict[str, Found]:
+    """The placeholders in ``texts``, each with its role, that the source is asked for."""
     found: dict[str, Found] = {}
-    for slot in _searched(slots, source):
-        for match in slot.text.find(pattern, NOT_DATA):
+    roles = source.roles
+    for text in (text for role, text in texts if role in roles):
+        for match in matches(pattern, text):
             found.setdefault(match[0], Found(match[0], tuple(group or "" for group in match.groups())))
             if len(found) > limits.found:
                 raise PromptLimitError(
@@ -125,5 +124,6 @@ def _insert(
             budget.spend(pieces[0].source, pieces)
         return pieces
 
-    for slot in _searched(slots, source):
-        slot.text = slot.text.replace(pattern, resolve, NOT_DATA)
+    for slot in slots:
+        if slot.role in source.roles:
+            slot.text = slot.text.replace(pattern, resolve, NOT_DATA)

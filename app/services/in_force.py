@@ -10,6 +10,8 @@ from zoneinfo import ZoneInfo
 from app.config.addresses import own_address
 from app.config.settings import Settings
 from app.config.snapshot import Config
+from app.plugins.in_process_context import depth_headers
+from app.protocol.loopback import is_loopback
 
 
 class InForce:
@@ -18,9 +20,10 @@ class InForce:
     Parts never keep a value from here: they get the object or one of its methods, and ask at each use.
     """
 
-    def __init__(self, config: Config, key: str) -> None:
+    def __init__(self, config: Config, key: str, *, owns_home: bool = True) -> None:
         self.config = config
         self.key = key
+        self._owns_home = owns_home
         self._address = ""
 
     @property
@@ -48,7 +51,15 @@ class InForce:
     def callback_base(self) -> str:
         """Where background plugins call back: the configured base, or this server's own (D19)."""
         address = self._address or own_address(self.settings.host, self.settings.port)
+        if self._address and not self._owns_home:
+            return f"{address}/plugin-callback"  # what is configured is the address of the server that owns the home
         return self.settings.callback_base_url or f"{address}/plugin-callback"
+
+    def chain_headers(self, url: str) -> Mapping[str, str]:
+        """Headers of a plugin's request: to this server itself how deep it stands, to others nothing."""
+        parts = urlsplit(url)
+        here = is_loopback(parts.hostname or "") or parts.hostname == self.settings.host
+        return depth_headers() if here and parts.port == self.port() else {}
 
     def plugin_environ(self) -> Mapping[str, str]:
         """The environment that plugins see: the configuration of now, and where and how to call back to the server."""

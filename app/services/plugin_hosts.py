@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import httpx
 
 from app.config import dotenv
 from app.config.program_files import program_plugins
 from app.config.settings import Settings
-from app.extend import CallTool, EventSink, PluginEmbeddings
+from app.extend import CallTool, EventSink, FileFetcher, PluginEmbeddings
 from app.plugins.background import BackgroundLimits
 from app.plugins.callbacks import Callbacks
 from app.plugins.discovery import PluginSet, discover
 from app.plugins.in_process import InProcessLimits, InProcessPlugins
 from app.plugins.in_process_context import RunChat, ServerParts
+from app.plugins.missing_files import MissingFiles
 from app.plugins.places import Limits
 from app.plugins.processes import Processes
 from app.plugins.static_runs import STATIC_LIMITS, StaticRunner
@@ -29,14 +30,18 @@ from app.tools.auth_code import AuthCode
 from app.tools.background_results import BackgroundResults, Retention
 from app.tools.callback_tokens import CallbackTokens
 
+FILE_CACHE = ".file_cache"
+"""Folder of the home with copies of files that clients have and plugins wanted (spec 5.9)."""
 
-def search_plugins(home: Path, before: PluginSet | None = None) -> PluginSet:
+
+def search_plugins(in_force: InForce, before: PluginSet | None = None) -> PluginSet:
     """The plugins on disk, those of the home before those of the program; blocks.
 
     What cannot be read is as in ``before``.
     """
-    roots = dict.fromkeys(root.resolve() for root in (home / "Plugin", program_plugins()))
-    return discover(tuple(roots), dotenv.parse_values, before)
+    roots = dict.fromkeys(root.resolve() for root in (in_force.home / "Plugin", program_plugins()))
+    search_path = in_force.config.environ.get("PATH", os.defpath)
+    return discover(tuple(roots), dotenv.parse_values, before, search_path=search_path)
 
 
 def process_limits(settings: Settings) -> Limits:
@@ -66,7 +71,12 @@ def background_results(in_force: InForce) -> BackgroundResults:
 
 
 def stdio_plugins(
-    in_force: InForce, found: PluginSet, processes: Processes, auth_code: AuthCode, callbacks: Callbacks
+    in_force: InForce,
+    found: PluginSet,
+    processes: Processes,
+    auth_code: AuthCode,
+    callbacks: Callbacks,
+    fetchers: Sequence[FileFetcher],
 ) -> StdioPlugins:
     """Plugins that are processes for the time of a call, or go on after their first answer."""
     return StdioPlugins(
@@ -80,6 +90,7 @@ def stdio_plugins(
         background_limits=lambda: BackgroundLimits(
             in_force.settings.background_max_running, in_force.settings.background_max_seconds
         ),
+        missing_files=MissingFiles(in_force.home / FILE_CACHE, fetchers, time.monotonic),
     )
 
 

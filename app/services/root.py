@@ -19,6 +19,7 @@ from app.config.model_redirect import ModelRedirect
 from app.config.settings import Settings
 from app.config.snapshot import Config
 from app.extend import (
+    FileFetcher,
     Guard,
     Lifecycle,
     PlaceholderSource,
@@ -59,10 +60,10 @@ class Services:
     """All parts of one server.
 
     ``sources``, ``guards``, ``placeholders``, ``preprocessors`` and ``routes`` are what further parts bring,
-    ``lifecycles`` those of them that start and stop with the server. Guards are asked in this order, after the
-    server's own. ``resolver`` serves while the configuration names no model API. One process ``owns_home``: it alone
-    runs schedules, static plugins and watchers; others only run tools (D88). ``node_addresses`` gives the addresses of
-    connected nodes, whose callbacks are taken (D19).
+    ``lifecycles`` those of them that start and stop with the server; ``fetchers`` find files that plugins lack. Guards
+    are asked in this order, after the server's own. ``resolver`` serves while the configuration names no model API. One
+    process ``owns_home``: it alone runs schedules, static plugins and watchers; others only run tools (D88).
+    ``node_addresses`` gives the addresses of connected nodes, whose callbacks are taken (D19).
 
     ``read_config`` reads the configuration anew for a reload; without it the settings stay as they are, and nobody
     watches for changes.
@@ -86,12 +87,13 @@ class Services:
         preprocessors: Sequence[Preprocessor] = (),
         routes: Sequence[RouteSource] = (),
         lifecycles: Sequence[Lifecycle] = (),
+        fetchers: Sequence[FileFetcher] = (),
         owns_home: bool = True,
         node_addresses: Callable[[], Collection[str]] = tuple,
         read_config: Callable[[], Config] | None = None,
         pace: Pace | None = None,
     ) -> None:
-        self.in_force = InForce(config, key)
+        self.in_force = InForce(config, key, owns_home=owns_home)
         self.owns_home = owns_home
         self.node_addresses = node_addresses
         self.started = False
@@ -112,7 +114,7 @@ class Services:
         self.dumps = observing.debug_dumps(self.in_force, self.events)
         self.model_redirect = ModelRedirect(config.home, time.monotonic)
         self.auth_code = AuthCode(config.home)
-        self.side_requests = side_client(self.in_force.plugin_environ)
+        self.side_requests = side_client(self.in_force.plugin_environ, self.in_force.chain_headers)
         self.upstream = upstreams.upstream_client(config, resolver)
         self.running = RunningTurns(lambda: self.settings.max_running_turns)
         self.background = BackgroundTasks()
@@ -126,9 +128,12 @@ class Services:
         self.found_plugins = self.search_plugins()
         for problem in self.found_plugins.problems:
             log.warning("%s", problem)
+        for ported in self.found_plugins.ported:
+            reason = f"{ported.lacks} is not on this machine" if ported.lacks else "its module is for Node"
+            log.info("plugin %s: %s; the program's own serves in its place", ported.name, reason)
         self._processes = Processes(plugin_hosts.process_limits(config.settings))
         self.plugins = plugin_hosts.stdio_plugins(
-            self.in_force, self.found_plugins, self._processes, self.auth_code, self.callbacks
+            self.in_force, self.found_plugins, self._processes, self.auth_code, self.callbacks, fetchers
         )
         self.statics = plugin_hosts.static_plugins(self.in_force, self.found_plugins, self.events)
         self.in_process = plugin_hosts.in_process_plugins(
@@ -213,7 +218,7 @@ class Services:
 
     def search_plugins(self, before: PluginSet | None = None) -> PluginSet:
         """The plugins on disk; what cannot be read is as in ``before``. Blocks."""
-        return plugin_hosts.search_plugins(self.in_force.home, before)
+        return plugin_hosts.search_plugins(self.in_force, before)
 
     def apply(self, config: Config) -> None:
         """Put a configuration in force for the turns and calls that begin from now on; the others keep theirs.

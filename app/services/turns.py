@@ -14,6 +14,7 @@ from app.chat.turn import TurnParts, TurnRules
 from app.config.settings import Settings
 from app.extend import CallFormat, EventSink, Preprocessor
 from app.observe.dumps import DebugDumps
+from app.plugins.in_process_context import standing_in
 from app.prompt.engine import PromptEngine
 from app.services.ids import Ids
 from app.services.in_force import InForce
@@ -48,6 +49,7 @@ def turn_parts(
         new_id=ids.new_call,
         call_format=partial(call_format, ids, zone),
         dump=dumps.dump,
+        standing=standing_in,
     )
 
 

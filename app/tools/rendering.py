@@ -45,7 +45,8 @@ def result_object(call: ToolCall, result: ToolResult, timestamp: str) -> Json:
 
 def _error_fields(result: ToolResult) -> dict[str, Json]:
     if result.error_kind is ErrorKind.PLUGIN:
-        return {"plugin_error": result.message}
+        told = {"original_plugin_error": result.original_error} if result.original_error else {}
+        return {"plugin_error": result.message, **told}
     return {"plugin_execution_error": result.message}
 
 

@@ -50,6 +50,8 @@ class EnvironmentProxies:
 
     def proxy_for(self, url: str) -> str | None:
         """The proxy for a request to ``url``; raises ``UpstreamConnectError`` when the variable cannot be used."""
+        if not self.by_scheme:
+            return None
         parts = urlsplit(url)
         variable = self.by_scheme.get(parts.scheme.lower()) or self.by_scheme.get("all")
         if variable is None:

@@ -19,18 +19,26 @@ PROXIES_LIMIT = 8
 """Different proxies that are kept at a time; more than two are not known to be used."""
 
 
-def side_client(environ: Callable[[], Mapping[str, str]]) -> httpx.AsyncClient:
+def side_client(
+    environ: Callable[[], Mapping[str, str]],
+    more_headers: Callable[[str], Mapping[str, str]] = lambda _url: {},
+) -> httpx.AsyncClient:
     """A client that costs nothing until it is used; redirects are followed only where a request says so.
 
     ``environ`` gives the environment of now, ``config.env`` included. The usual proxy variables count; nothing else of
-    the process's environment does.
+    the process's environment does. ``more_headers`` gives those that a request to an address must bear.
     """
+
+    async def complete(request: httpx.Request) -> None:
+        request.headers.update(more_headers(str(request.url)))
+
     return httpx.AsyncClient(
         transport=_SideTransport(environ),
         timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
         headers={"User-Agent": f"vcp-server/{__version__}"},
         max_redirects=REDIRECTS,
         trust_env=False,
+        event_hooks={"request": [complete]},
     )
 
 

@@ -63,7 +63,8 @@ class ChatRoute:
         services = self._services
         try:
             services.running.admit()
-            depth = call_depth(Headers(scope=scope), services.settings)
+            headers = Headers(scope=scope)
+            depth = call_depth(headers, services.settings)
             limit = services.config.settings.chat_body_limit_mb * 1024 * 1024
             body = parse_object(await read_body(scope, receive, limit))
             if not self._show_vcp and self._special.is_image_chat(body):
@@ -79,12 +80,11 @@ class ChatRoute:
         except ClientGoneError:
             return
         if body.get("stream") is True:
-            await self._streamed(scope, receive, send, self._request(scope, body, depth, stream=True))
+            await self._streamed(scope, receive, send, self._request(scope, headers, body, depth))
         else:
-            await self._plain(scope, receive, send, self._request(scope, body, depth, stream=False))
+            await self._plain(scope, receive, send, self._request(scope, headers, body, depth))
 
-    def _request(self, scope: Scope, body: dict[str, Any], depth: int, *, stream: bool) -> TurnRequest:
-        headers = Headers(scope=scope)
+    def _request(self, scope: Scope, headers: Headers, body: dict[str, Any], depth: int) -> TurnRequest:
         model = body.get("model")
         if isinstance(model, str) and (internal := self._services.model_redirect.internal(model)) != model:
             body, model = {**body, "model": internal}, internal
@@ -92,7 +92,7 @@ class ChatRoute:
             id=self._services.new_id("turn"),
             body=body,
             model=model if isinstance(model, str) else "",
-            stream=stream,
+            stream=body.get("stream") is True,
             show_vcp=self._show_vcp or self._services.config.settings.show_vcp,
             client_ip=scope[CLIENT_IP],
             user_agent=headers.get("user-agent"),

@@ -55,6 +55,29 @@ def test_an_argument_that_is_not_key_and_value_is_refused(
     assert f"'{field}' is not key=value" in told
 
 
+WORKS_ON = """
+import json, os, sys, time, urllib.request
+print(json.dumps({"status": "success", "result": {"task_id": "t-1"}}), flush=True)
+sys.stdout.close()
+time.sleep(0.3)
+address = os.environ["CALLBACK_BASE_URL"] + "/Later/t-1"
+body = json.dumps({"status": "Succeed", "message": "done"}).encode()
+urllib.request.urlopen(urllib.request.Request(address, body, {"Content-Type": "application/json"}))
+"""
+
+
+@pytest.mark.parametrize("config", ["", "CALLBACK_BASE_URL=http://127.0.0.1:9/plugin-callback"])
+def test_the_work_behind_a_first_answer_is_done_also_without_a_server(tmp_path: Path, config: str) -> None:
+    write_plugin(tmp_path, "Later", WORKS_ON, pluginType="asynchronous")
+    (tmp_path / "config.env").write_text(config + "\n")
+    done = vcp("tool", "Later", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["task_id"] == "t-1"
+    assert "Ctrl-C" in done.stderr
+    result = json.loads((tmp_path / "VCPAsyncResults" / "Later-t-1.json").read_text())
+    assert result["message"] == "done"
+
+
 @pytest.fixture
 def heard_interrupts() -> Iterator[None]:
     """Programs started in the test hear SIGINT, also when the tests run in the background of a script that does not."""

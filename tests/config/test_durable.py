@@ -170,3 +170,22 @@ def test_a_file_is_removed_once_and_one_that_is_not_there_is_no_fault(tmp_path: 
     for _ in range(2):
         remove_atomic(path)
     assert not path.exists()
+
+
+def test_a_link_to_what_is_no_file_is_refused_and_its_target_stays(tmp_path: Path) -> None:
+    """A link to a device would otherwise put a file in the device's place, for the whole machine."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    with pytest.raises(OSError, match="not a regular file"):
+        write_atomic(link, b"x")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert {path.name for path in tmp_path.iterdir()} == {"pipe", "link"}
+
+
+def test_a_link_to_nothing_yet_makes_its_target(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "later")
+    write_atomic(link, b"x")
+    assert link.is_symlink()
+    assert (tmp_path / "later").read_bytes() == b"x"

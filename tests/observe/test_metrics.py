@@ -89,6 +89,22 @@ def test_a_turn_is_counted_and_timed() -> None:
     assert found[f'vcp_info{{version="{__version__}"}}'] == 1
 
 
+def test_a_time_counts_in_its_bucket_and_in_all_longer_ones() -> None:
+    clock = Clock()
+    metrics = Metrics(clock)
+    for number, seconds in enumerate((0.05, 0.06, 7.0, 5000.0)):
+        metrics.observe(TurnStarted(f"{number}", "m", False, None))
+        clock.now = 100 + 10_000 * number
+        metrics.observe(RoundStarted(f"{number}", 1))
+        clock.now += seconds
+        metrics.observe(RoundFinished(f"{number}", 1, "stop", None))
+    found = numbers(metrics)
+    counts = {end: found[f'vcp_round_seconds_bucket{{le="{end}"}}'] for end in ("0.05", "0.1", "5.0", "10.0", "+Inf")}
+    assert counts == {"0.05": 1, "0.1": 2, "5.0": 2, "10.0": 3, "+Inf": 4}
+    assert found["vcp_round_seconds_count"] == 4
+    assert found["vcp_round_seconds_sum"] == pytest.approx(5007.11)
+
+
 def test_calls_are_counted_by_tool_door_and_outcome() -> None:
     metrics = Metrics(Clock())
     metrics.observe(finished("Sci"))

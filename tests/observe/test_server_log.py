@@ -7,6 +7,8 @@ import logging
 import os
 import re
 import stat
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -202,6 +204,30 @@ def test_a_slow_disk_holds_nobody_up_and_what_is_too_much_is_counted(
         logger.info("%d", number)
     assert handler._lost == 15
     handler.close()
+
+
+def test_lines_that_come_close_to_each_other_are_one_write_and_the_end_waits_for_no_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_log, "PAUSE_SECONDS", 60.0)
+    wrote = threading.Semaphore(0)
+    writes: list[bytes] = []
+    real = os.write
+
+    def write(file: int, data: bytes) -> int:
+        writes.append(data)
+        wrote.release()
+        return real(file, data)
+
+    monkeypatch.setattr(server_log.os, "write", write)
+    with logging_to(tmp_path) as log:
+        log.info("first")
+        assert wrote.acquire(timeout=10)
+        for number in range(50):
+            log.info("%d", number)
+            time.sleep(0)  # the writing thread may run now, if it wants to
+    assert len(writes) == 2
+    assert [line.rpartition(": ")[2] for line in written(tmp_path)] == ["first", *map(str, range(50))]
 
 
 def test_a_record_that_cannot_be_formatted_is_no_harm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,8 +42,8 @@ def program(tmp_path: Path) -> Path:
     return tmp_path / "program"
 
 
-def search(*roots: Path, before: PluginSet | None = None) -> PluginSet:
-    return discover(roots, parse_env, before)
+def search(*roots: Path, before: PluginSet | None = None, search_path: str | None = None) -> PluginSet:
+    return discover(roots, parse_env, before, search_path=search_path)
 
 
 def folders(found: PluginSet) -> list[tuple[str, str]]:
@@ -189,6 +189,46 @@ def test_a_node_module_is_listed_as_not_run_here(home: Path) -> None:  # D37
     found = search(home)
     assert not found.plugins[0].runs_here
     assert found.problems == ()
+
+
+@pytest.mark.parametrize("command", ["node auth.js", "no-such-program"])
+def test_a_process_whose_program_is_missing_is_served_by_the_programs_port(
+    home: Path, program: Path, tmp_path: Path, command: str
+) -> None:  # D37
+    place = plugin(home, "UserAuth", entryPoint={"type": "nodejs", "command": command})
+    (place / "config.env").write_text("KEY=mine\n")
+    shipped = plugin(program, "UserAuth", entryPoint={"command": "python main.py"})
+    bare, full = tmp_path / "bare", tmp_path / "full"
+    for folder in (bare, full):
+        folder.mkdir()
+    for name in ("nodejs", "no-such-program"):  # D11: node may be called nodejs
+        (full / name).write_text("#!/bin/sh\n")
+        (full / name).chmod(0o755)
+    (served,) = search(home, program, search_path=str(bare)).plugins
+    assert (served.folder, served.own) == (shipped, {"KEY": "mine"})
+    (ported,) = search(home, program, search_path=str(bare)).ported
+    assert (ported.folder, ported.lacks) == (place, command.split()[0])
+    for path in (str(full), None):
+        found = search(home, program, search_path=path)
+        assert [item.folder for item in found.plugins] == [place]
+        assert found.ported == ()
+
+
+@pytest.mark.parametrize(
+    "command", ["python gone.py", "python3 gone.py", "./gone.sh", "cd x && node y", 'node "y', "tool.sh", ""]
+)
+def test_only_a_program_that_is_nowhere_hands_over_to_the_port(home: Path, program: Path, command: str) -> None:
+    place = plugin(home, "X", entryPoint={"command": command})
+    (place / "tool.sh").write_text("")
+    plugin(program, "X", entryPoint={"command": "python main.py"})
+    found = search(home, program, search_path="")
+    assert [item.folder for item in found.plugins] == [place]
+
+
+def test_without_a_port_a_process_whose_program_is_missing_stays_itself(home: Path, program: Path) -> None:
+    place = plugin(home, "X", entryPoint={"command": "node x.js"})
+    plugin(program, "X", **NODE)
+    assert [item.folder for item in search(home, program, search_path="").plugins] == [place]
 
 
 def test_a_node_module_is_served_by_the_programs_port_with_its_own_settings(home: Path, program: Path) -> None:  # D37

@@ -6,17 +6,18 @@ import asyncio
 import base64
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.demo.script import Received, Reply, json_reply, say
+from app.demo.script import Answer, Received, Reply, json_reply, say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import CallContext, CallStarted, Door, ErrorKind, Pushed, ToolCall, TurnFinished
 from app.plugins.in_process_context import STORES, store_dir
 from tests.plugins.modules import alone, call, serving, until, write_module
-from tests.server import ECHO, call_text, running, write_plugin
+from tests.server import ECHO, call_text, chat_body, run, running, write_plugin
 from tests.web.asgi import services_in
 
 __all__ = ["alone"]
@@ -380,3 +381,75 @@ def test_the_home_of_an_installation_has_the_folders_of_pictures_and_files(tmp_p
     services_in(tmp_path)
     assert (tmp_path / "image").is_dir()
     assert (tmp_path / "file").is_dir()
+
+
+def asks_until(most: int) -> Callable[[Received], Answer]:
+    """A model that calls X whenever it is asked something new; after ``most`` requests it has enough."""
+    asked = 0
+
+    def reply(request: Received) -> Answer:
+        nonlocal asked
+        asked += 1
+        answered = len(request.json["messages"]) > 1
+        return say("enough" if answered or asked > most else call_text("X"))
+
+    return reply
+
+
+def test_a_chat_over_the_shared_http_client_stands_where_its_call_does(alone: Path) -> None:
+    body = (
+        "environ = context.environ\n"
+        "address = f\"http://localhost:{environ['PORT']}/v1/chat/completions\"\n"
+        f"body = {CHAT} | {{'stream': False}}\n"
+        "headers = {'Authorization': ('Bearer ' + environ['Key']).encode()}\n"
+        "done = await context.http.post(address, json=body, headers=headers)\n"
+        "return done.json()"
+    )
+    write_module(alone, "X", plugin(body))
+
+    async def main() -> None:
+        async with ScriptedUpstream(asks_until(40)) as up, running(alone, up.base_url) as server:
+            assert (await call(server.services, "X")).ok
+            assert "MaxCallDepth" in json.dumps([e.request.json for e in up.exchanges])
+            assert len(up.exchanges) <= 2 * 6
+
+    run(main())
+
+
+def test_other_servers_are_not_told_how_deep_a_call_stands(alone: Path) -> None:
+    write_module(alone, "X", plugin("return (await context.http.get(call.arguments['url'])).text"))
+
+    async def main() -> None:
+        async with ScriptedUpstream([json_reply({}), json_reply({})]) as up, running(alone, up.base_url) as server:
+            for host in ("127.0.0.1", "localhost"):
+                url = up.base_url.replace("127.0.0.1", host)
+                assert (await call(server.services, "X", {"url": url})).ok
+            assert not [request for request in up.requests if "x-vcp-call-depth" in request.headers]
+
+    run(main())
+
+
+def test_what_a_step_of_a_turn_calls_stands_in_that_turn(alone: Path) -> None:
+    """A chain over processes is counted on in the preprocessors of its chats, or it would never end."""
+    source = """
+    def create(context):
+        class P:
+            async def process(self, body, given):
+                result = await context.call_tool("Depth", {})
+                body["messages"].append({"role": "user", "content": str(result.structured)})
+                return body
+        return P()
+    """
+    write_module(alone, "Step", source, pluginType="messagePreprocessor")
+    tells = "import json, os; print(json.dumps({'status': 'success', 'result': {k: os.environ.get(k) for k in %r}}))"
+    write_plugin(alone, "Depth", tells % (["VCP_CALL_DEPTH", "VCP_REQUEST_IP"],))
+
+    async def main() -> None:
+        async with ScriptedUpstream(lambda request: say("yes")) as up, running(alone, up.base_url) as server:
+            await server.client.post("/v1/chat/completions", json=chat_body("hi"), headers={"X-VCP-Call-Depth": "3"})
+            told = up.bodies[0]["messages"][-1]["content"]
+            assert told == "{'VCP_CALL_DEPTH': '5', 'VCP_REQUEST_IP': '127.0.0.1'}"
+            await server.client.post("/v1/chat/completions", json=chat_body("hi"), headers={"X-VCP-Call-Depth": "5"})
+            assert up.bodies[1]["messages"][-1]["content"] == "None"
+
+    run(main())

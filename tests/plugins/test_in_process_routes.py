@@ -13,7 +13,7 @@ import pytest
 
 from app.extend import Reloaded
 from tests.plugins.modules import alone, reload_plugins, serving, until, write_module
-from tests.server import Running, running
+from tests.server import Running, running, write_plugin
 
 __all__ = ["alone"]
 
@@ -233,5 +233,39 @@ def test_no_routes_are_brought_by_plugins_that_are_not_loaded(alone: Path) -> No
         async with serving(alone) as services:
             assert len(services.in_process.routes()) == 1
         assert services.in_process.routes() == ()
+
+    asyncio.run(main())
+
+
+def test_what_a_route_calls_stands_as_deep_as_its_request(alone: Path) -> None:
+    """A chain that leads through a plugin's route would otherwise never come to its end."""
+    source = """
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from app.extend import Access, DeclaredRoute
+
+def create(context):
+    class P:
+        async def called(self, request):
+            result = await context.call_tool("Depth", {})
+            return JSONResponse([result.structured, result.message])
+        def routes(self):
+            return [DeclaredRoute(Route("/api/plugins/X/call", self.called), Access.KEY)]
+    return P()
+"""
+    write_module(alone, "X", source, pluginType="service")
+    tells = 'import os\nprint(\'{"status": "success", "result": {"depth": %s}}\' % os.environ[\'VCP_CALL_DEPTH\'])'
+    write_plugin(alone, "Depth", tells)
+
+    async def main() -> None:
+        async with server(alone) as one:
+            for given, depth in (({}, 2), ({"X-VCP-Call-Depth": "3"}, 5)):
+                answer = await one.client.get("/api/plugins/X/call", headers=given)
+                assert answer.json() == [{"depth": depth}, ""]
+            too_deep = await one.client.get("/api/plugins/X/call", headers={"X-VCP-Call-Depth": "5"})
+            assert too_deep.json()[0] is None
+            assert "more than 5 deep" in too_deep.json()[1]
+            senseless = await one.client.get("/api/plugins/X/call", headers={"X-VCP-Call-Depth": "many"})
+            assert senseless.status_code == 400
 
     asyncio.run(main())

@@ -258,3 +258,25 @@ def wait_for(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < last
         time.sleep(0.01)
+
+
+def test_the_code_of_an_old_installation_works_on_a_machine_without_node(tmp_path: Path) -> None:  # D37, spec 7.3
+    async def main() -> None:
+        home, bare = tmp_path / "home", tmp_path / "bare"
+        bare.mkdir()
+        write_plugin(home, "Echo", ECHO)
+        write_plugin(
+            home, "UserAuth", "", pluginType="static", entryPoint={"type": "nodejs", "command": "node auth.js"}
+        )
+        config = [AWAKE, "VCPToolCode=true"]
+        async with running(home, "http://127.0.0.1:9", config=config, environ={"PATH": str(bare)}) as server:
+            await refreshed(server, "UserAuth")
+            code = AuthCode(home)()
+            assert code is not None
+            text = {"Content-Type": "text/plain"}
+            for password, status in ((code, 200), ("000000", 500)):
+                block = call_text("Echo", tool_password=password).encode()
+                answer = await server.client.post("/v1/human/tool", content=block, headers=text)
+                assert answer.status_code == status, answer.text
+
+    run(main())

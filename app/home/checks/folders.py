@@ -34,7 +34,7 @@ _FOLDERS = (
     ("Plugin/VCPTavern/presets", LEFT_ALONE),
     ("Plugin/EmojiListGenerator/generated_lists", USED),
     ("ToolConfigs", LEFT_ALONE),
-    (".file_cache", LEFT_ALONE),
+    (".file_cache", USED),
     ("DebugLog", both("日志", "logs")),
     ("AdminPanel", NOT_NEEDED),
     ("node_modules", both("仅供 Node 插件使用", "only for plugins that run in Node")),

@@ -81,6 +81,7 @@ class _Check:
     def __init__(self, installation: Installation, plugins: PluginSet, server_python: str, windows: bool) -> None:
         self._installation = installation
         self._served = {plugin.name: plugin for plugin in plugins.plugins}
+        self._ported = {plugin.folder: plugin for plugin in plugins.ported}
         self._root = (installation.home / "Plugin").resolve()
         self._python = server_python
         self._windows = windows
@@ -140,11 +141,22 @@ class _Check:
             status = Status.SHADOWED
         elif served.folder == folder:
             status = self._own(served)
-        elif manifest.runs_in_node and not self._in_home(served):
-            status = Status.PORT
+        elif folder in self._ported:
+            status = self._port(self._ported[folder])
         else:
             status = Status.SHADOWED
         return PluginState(manifest.name, folder.name, manifest.plugin_type, status, manifest)
+
+    def _port(self, plugin: Plugin) -> Status:
+        if plugin.lacks:
+            self._find(
+                Level.NOTE,
+                f"此机器上没有 {plugin.lacks}，由内置的同名插件代替",
+                f"{plugin.lacks} is not on this machine; the plugin of this program with its name serves instead",
+                plugin.folder,
+                plugin.name,
+            )
+        return Status.PORT
 
     def _of_program(self, plugin: Plugin) -> PluginState:
         manifest = plugin.manifest  # its settings are explained in its documentation, none is needed

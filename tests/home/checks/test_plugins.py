@@ -33,7 +33,7 @@ def checked(home: Path, *roots: Path, environ: Mapping[str, str] | None = None, 
     installation = Installation(load(home, values), values)
     return check_plugins(
         installation,
-        discover((home / "Plugin", *roots), parse_values),
+        discover((home / "Plugin", *roots), parse_values, search_path=values["PATH"]),
         server_python=sys.executable,
         windows=windows,
     )
@@ -78,6 +78,18 @@ def test_each_plugin_has_its_state(tmp_path: Path) -> None:
         ("error", "Plugin/Broken/plugin-manifest.json:2:10", ""),
         ("error", "Plugin/Twin2/plugin-manifest.json", ""),
     ]
+
+
+def test_the_program_stands_in_for_a_plugin_whose_node_is_missing_and_says_so(tmp_path: Path) -> None:
+    home, program = tmp_path / "home", tmp_path / "program"
+    home.mkdir()
+    write_manifest(home, "UserAuth", pluginType="static", entryPoint={"type": "nodejs", "command": "node auth.js"})
+    plugin(program, "UserAuth", pluginType="static")
+    check = checked(home, program / "Plugin", environ={"PATH": str(tmp_path)})
+    assert [state.status.value for state in check.states] == ["port", "program"]
+    (finding,) = check.findings
+    assert (finding.level, finding.subject) == (Level.NOTE, "UserAuth")
+    assert "node is not on this machine" in finding.english
 
 
 @pytest.mark.parametrize(
