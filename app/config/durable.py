@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,6 +26,14 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
         temporary.unlink(missing_ok=True)
         raise
     _sync_folder(target.parent)
+
+
+def _check_replaceable(target: Path) -> None:
+    """Raise OSError when something is there that is neither a file nor a folder, which a rename refuses by itself."""
+    with suppress(FileNotFoundError):
+        mode = target.lstat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(target))
 
 
 def create_atomic(path: Path, data: bytes, mode: int = 0o644) -> bool:
