@@ -16,9 +16,11 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Replace the content of ``path``, or make the file; its folder must exist.
 
     A symbolic link stays a link, its target is replaced. ``mode`` is subject to the process's umask. When this returns
-    the content is on the disk. Raises OSError, and then the old content is untouched.
+    the content is on the disk. Raises OSError, and then the old content is untouched; also for a device, a pipe and
+    whatever else is no regular file, since a rename would put an end to it.
     """
     target = path.resolve() if path.is_symlink() else path
+    _check_replaceable(target)
     temporary = _written_beside(target, data, mode)
     try:
         temporary.replace(target)
