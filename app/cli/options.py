@@ -16,6 +16,7 @@ from app.config.home_folders import make_home
 from app.config.snapshot import Config, load
 from app.errors import ConfigError, both
 from app.observe.lines import LineFormatter, set_log
+from app.plugins.in_process_modules import error_place
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """Where a command adds its parser."""
@@ -56,14 +57,34 @@ def port(text: str) -> int:
 
 
 def run(work: Coroutine[Any, Any, int]) -> int:
-    """Run on the fastest event loop there is."""
+    """Run on the fastest event loop there is, to the end or to Ctrl-C.
+
+    A ``SystemExit`` or ``KeyboardInterrupt`` in a task or callback that a plugin inside the server began by itself
+    would stop the loop, and with it everybody's answers; it is logged and the work goes on.
+    """
     factory = None
     if sys.platform != "win32":
         import uvloop
 
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(work)
+        task = runner.get_loop().create_task(work)
+        while True:
+            try:
+                return runner.run(_ended(task))
+            except (SystemExit, KeyboardInterrupt) as fault:
+                if task.done():  # Ctrl-C has cancelled it, or it asked for the end itself
+                    raise
+                log.error(
+                    "something asked for the end of the program (%s%s); it goes on",
+                    type(fault).__name__,
+                    f" at {place}" if (place := error_place(fault)) else "",
+                )
+
+
+async def _ended(task: asyncio.Task[int]) -> int:
+    """Wait for a task; being cancelled cancels it, and is over when the task is."""
+    return await task
 
 
 def home_folder(options: argparse.Namespace) -> Path:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.config.problem import Problem
+from app.config.small_file import read_small
 from app.errors import ConfigError, both
 from app.protocol.blanks import BLANKS, trimmed
 
@@ -104,8 +105,7 @@ def read(path: Path) -> EnvFile:
     bytes of no known encoding.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+        data = read_small(path, MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return EnvFile(path)
     except IsADirectoryError:

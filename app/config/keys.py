@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.config.durable import create_atomic, write_atomic
+from app.config.small_file import read_small
 from app.config.snapshot import Config
 from app.errors import ConfigError, both
 from app.protocol.loopback import is_loopback
@@ -132,8 +133,7 @@ def _stored(path: Path) -> str:
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_KEY_FILE_BYTES)
+        data = read_small(path, _MAX_KEY_FILE_BYTES)
     except FileNotFoundError:
         return ""
     try:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.config.small_file import read_small
+
 LOOK_SECONDS = 1.0
 """The file is looked at again when the last look is at least this long ago."""
 
@@ -53,8 +55,7 @@ class LiveFile:
 
     def _read(self) -> Content:
         try:
-            with self.path.open("rb") as file:
-                data = file.read(self._limit + 1)
+            data = read_small(self.path, self._limit + 1)
         except FileNotFoundError:
             return Content(None)
         except OSError as error:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.config.durable import write_atomic
+from app.config.small_file import read_small
 from app.errors import VcpError, both
 
 log = logging.getLogger(__name__)
@@ -180,8 +181,7 @@ else:
 def _written(home: Path) -> Owner:
     """What the owner wrote down; an unknown owner when there is nothing that can be read."""
     try:
-        with (home / OWNER_FILE).open("rb") as file:
-            facts = json.loads(file.read(_MAX_OWNER_BYTES))
+        facts = json.loads(read_small(home / OWNER_FILE, _MAX_OWNER_BYTES))
     except (OSError, ValueError, RecursionError):
         return Owner()
     if not isinstance(facts, dict):

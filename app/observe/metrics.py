@@ -36,6 +36,7 @@ from app.extend import (
     TurnFinished,
     TurnStarted,
 )
+from app.protocol.half_characters import whole
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -221,6 +222,7 @@ class Metrics:
                 pass
 
     def _name(self, name: str) -> str:
+        name = whole(name)  # half a character in one label would make the whole text unreadable
         if name not in self._names:
             if len(self._names) >= MAX_NAMES:
                 return OTHER

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.config import dotenv
+from app.config.small_file import read_small
 from app.errors import ManifestError
 from app.plugins.command import missing_program
 from app.plugins.manifest import BLOCKED_NAME, MANIFEST_BYTES_LIMIT, MANIFEST_NAME, Manifest, read_manifest
@@ -176,8 +177,7 @@ class _Search:
             if not stat.S_ISREG(path.stat().st_mode):
                 self._problems.append(f"{path}: cannot be read: not a regular file")  # a pipe would be read for ever
                 return old
-            with path.open("rb") as file:
-                data = file.read(MANIFEST_BYTES_LIMIT + 1)
+            data = read_small(path, MANIFEST_BYTES_LIMIT + 1)
         except FileNotFoundError:
             return {}
         except OSError as error:

@@ -16,6 +16,7 @@ from app.extend import (
     Body,
     CallContext,
     DeclaredRoute,
+    ErrorKind,
     Found,
     PlaceholderSource,
     PromptContext,
@@ -128,8 +129,7 @@ class LoadedPlugin:
             STANDING.reset(token)
         limit = self._tools.result_limit()
         if isinstance(value, ToolResult):
-            checked_json([value.structured, list(value.parts or ()), value.message], limit)
-            return value
+            return _checked_result(value, limit)
         checked_json(value, limit)
         return ToolResult(structured=list(value) if isinstance(value, tuple) else value, parts=content_parts(value))
 
@@ -196,6 +196,19 @@ class LoadedPlugin:
                 both(f"占位符来源超过 {PLACEHOLDERS_LIMIT} 个", f"more than {PLACEHOLDERS_LIMIT} placeholder sources")
             )
         return tuple(_OwnedSource(self, source) for source in listed)
+
+
+def _checked_result(result: ToolResult, limit: int) -> ToolResult:
+    """The result itself, when its fields are what they should be; raises TypeError, NotJsonError."""
+    parts = result.parts
+    if parts is not None and not (isinstance(parts, tuple | list) and all(isinstance(part, dict) for part in parts)):
+        raise TypeError("ToolResult.parts must be a tuple of dictionaries, or None")
+    if not isinstance(result.message, str):
+        raise TypeError("ToolResult.message must be a text")
+    if not isinstance(result.error_kind, ErrorKind | None):
+        raise TypeError("ToolResult.error_kind must be an ErrorKind, or None")
+    checked_json([result.structured, list(parts or ()), result.message], limit)
+    return result
 
 
 class _OwnedSource:

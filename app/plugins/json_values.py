@@ -11,6 +11,10 @@ DEPTH_LIMIT = 200
 """Deepest nesting of lists and objects; JSON writers further on recurse."""
 
 
+INTEGER_BITS = 14_000
+"""Longest whole number; Python refuses to write those of more than 4,300 digits, which is a little beyond."""
+
+
 class NotJsonError(VcpError):
     """A plugin returned what JSON has no words for, or more of it than is allowed; the message names the place."""
 
@@ -42,7 +46,10 @@ def checked_json(value: Json, limit: int) -> Json:
         elif isinstance(item, float):
             if not math.isfinite(item):
                 raise _wrong(place, item)
-        elif item is not None and not isinstance(item, str | int):
+        elif isinstance(item, int):
+            if item.bit_length() > INTEGER_BITS:
+                raise _wrong(place, item)
+        elif item is not None and not isinstance(item, str):
             raise _wrong(place, item)
     return value
 

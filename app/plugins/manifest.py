@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from app.config.small_file import read_small
 from app.errors import ManifestError
 from app.extend import Json, ToolCommand, ToolPush
 from app.plugins.timetable import cron_fault
@@ -132,8 +133,7 @@ def read_manifest(path: Path) -> Manifest:
 
 def _load(path: Path) -> Mapping[str, Json]:
     try:
-        with path.open("rb") as file:
-            data = file.read(MANIFEST_BYTES_LIMIT + 1)
+        data = read_small(path, MANIFEST_BYTES_LIMIT + 1)
     except OSError as error:
         raise ManifestError(f"{path}: cannot be read: {error.strerror or error}") from error
     if len(data) > MANIFEST_BYTES_LIMIT:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.config.durable import write_atomic
+from app.config.small_file import read_small
 from app.extend import Json
 from app.protocol.json_text import compact_json, strict_json
 
@@ -81,8 +82,7 @@ class StaticValues:
 
 def _read(path: Path, name: str) -> KeptValue | None:
     try:
-        with path.open("rb") as file:
-            data = file.read(FILE_BYTES_LIMIT + 1)
+        data = read_small(path, FILE_BYTES_LIMIT + 1)
         if len(data) > FILE_BYTES_LIMIT:
             raise ValueError(f"larger than {FILE_BYTES_LIMIT} bytes")
         return _value(strict_json(data.decode("utf-8")), name)

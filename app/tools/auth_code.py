@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 
 from app.config.durable import write_atomic
+from app.config.small_file import read_small
 
 CODE_FILE = Path("Plugin") / "UserAuth" / "code.bin"
 """Where the code lies below the home, whichever UserAuth plugin writes it."""
@@ -56,7 +57,6 @@ class AuthCode:
     def __call__(self) -> str | None:
         """The code of now, or None when there is none that can be read (callers then refuse, B11)."""
         try:
-            with self._path.open("rb") as file:
-                return decode_auth_code(file.read(_MAX_FILE_BYTES).decode("ascii", "replace"))
+            return decode_auth_code(read_small(self._path, _MAX_FILE_BYTES).decode("ascii", "replace"))
         except OSError:
             return None

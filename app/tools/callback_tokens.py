@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from app.config.durable import write_atomic
+from app.config.small_file import read_small
 from app.extend import Clock
 from app.protocol.json_text import strict_json
 
@@ -110,8 +111,7 @@ class CallbackTokens:
 
     def _read(self, name: str) -> _Ticket | None:
         try:
-            with (self._folder / name).open("rb") as file:
-                value = strict_json(file.read(_MAX_BYTES).decode())
+            value = strict_json(read_small(self._folder / name, _MAX_BYTES).decode())
             plugin, tasks = value["plugin"], value["tasks"]
         except FileNotFoundError:
             return None

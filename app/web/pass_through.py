@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from starlette.datastructures import Headers
 from starlette.routing import Route
@@ -163,12 +164,18 @@ def _is_json(headers: Headers) -> bool:
     return kind == "application/json" or kind.endswith("+json")
 
 
+def _leads_elsewhere(rest: str) -> bool:
+    """Whether a server behind us may read another path into this one: many drop ``;…``, decode twice, turn ``\\``."""
+    parts = re.split(r"[/\\]", unquote(rest))
+    return not rest.isprintable() or any(part.partition(";")[0] in ("", ".", "..") for part in parts)
+
+
 def _target(scope: Scope, redirect: ModelRedirect) -> tuple[str, str]:
     """Path and query as the upstream gets them, and the model that the path names."""
     path, model = scope["path"], ""
     if "rest" in scope.get("path_params", {}):
         rest = _named(scope)
-        if not rest or any(part in ("", ".", "..") for part in rest.split("/")):
+        if _leads_elsewhere(rest):
             raise NotFoundError(f"{both('没有此接口', 'no route')}: {scope['method']} {path}")
         if path.startswith("/v1/models/"):
             model = redirect.internal(rest)

@@ -52,6 +52,8 @@ def plugin_callback_routes(services: Services, blocks: AddressBlocks) -> APIRout
         if not await _allowed(services, request, token, plugin, task):
             if token or request.headers.get("authorization"):
                 blocks.wrong_key(request.scope[CLIENT_IP])
+            else:  # one that tries task after task is guessing
+                blocks.wrong_path_key(request.scope[CLIENT_IP], f"{plugin}\0{task}".encode("utf-8", "replace"))
             raise UnauthorizedError(UNAUTHORIZED)
         found = _plugin(services, plugin)
         if found is None:

@@ -40,6 +40,19 @@ def test_a_link_stays_a_link_and_its_target_is_replaced(tmp_path: Path) -> None:
     assert target.read_bytes() == b"new"
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_link_to_something_that_is_no_file_never_makes_a_file_of_it(tmp_path: Path) -> None:
+    """A link to a device, followed by a server with the rights of root, would replace the device for everybody."""
+    special, link = tmp_path / "special", tmp_path / "file.txt"
+    os.mkfifo(special)
+    link.symlink_to(special)
+    for path in (link, special):
+        with pytest.raises(OSError, match="not a regular file"):
+            write_atomic(path, b"new")
+    assert stat.S_ISFIFO(special.stat().st_mode)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file.txt", "special"]
+
+
 def test_a_failed_write_leaves_the_old_state_and_no_litter(tmp_path: Path) -> None:
     folder = tmp_path / "taken"
     (folder / "inside").mkdir(parents=True)

@@ -196,3 +196,9 @@ def test_two_servers_of_one_process_count_for_themselves() -> None:
     one, other = Metrics(Clock()), Metrics(Clock())
     one.observe(RoundStarted("t", 1))
     assert (numbers(one)["vcp_rounds_total"], numbers(other)["vcp_rounds_total"]) == (1, 0)
+
+
+def test_a_name_with_half_a_character_does_not_spoil_the_whole_text() -> None:
+    metrics = Metrics(Clock())
+    metrics.observe(StaticRefreshed("half \ud800", ""))
+    assert "half" in metrics.text().decode()

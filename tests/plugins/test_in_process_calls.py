@@ -97,6 +97,12 @@ def test_a_tool_result_is_taken_as_it_is(alone: Path) -> None:
         ("return float('nan')", "$ is a float"),
         ("a = []\na.append(a)\nreturn a", "nested over 200 deep"),
         ("return 'x' * 2_000_000", "larger than 1048576 characters"),
+        ("return {'a': 10 ** 6000}", "$.a is a int"),
+        ("from app.extend import ToolResult\nreturn ToolResult(structured=10 ** 6000)", "$[0] is a int"),
+        ("from app.extend import ToolResult\nreturn ToolResult(parts=('x',))", "parts"),
+        ("from app.extend import ToolResult\nreturn ToolResult(parts=5)", "parts"),
+        ("from app.extend import ToolResult\nreturn ToolResult(message=5)", "message"),
+        ("from app.extend import ToolResult\nreturn ToolResult(error_kind='nonsense')", "error_kind"),
     ],
 )
 def test_what_goes_wrong_inside_is_a_plugin_execution_error_with_its_words(

@@ -40,6 +40,10 @@ def test_b1_each_needs_the_key_and_reads_nothing_before(tmp_path: Path, entry: s
         ("GET", "/v1/models/../files", 404),
         ("GET", "/v1/models/a/../../files", 404),
         ("GET", "/v1/models/./x", 404),
+        ("GET", "/v1/models/..;/files", 404),
+        ("GET", "/v1/models/a/..;b=c/..%3B/files", 404),
+        ("GET", "/v1/models/..%5Cfiles", 404),
+        ("GET", "/v1/models/%2e%2e/files", 404),
         ("GET", "/v1/fine_tuning/jobs", 404),
     ],
 )

@@ -193,6 +193,11 @@ def test_a_path_without_a_token_blocks_nobody(server: Installation) -> None:
     assert {server.sent("/plugin-callback/Video/7", client=FAR).status for _ in range(KEY_FAILURES + 1)} == {401}
 
 
+def test_who_guesses_task_ids_is_blocked_like_who_guesses_keys(server: Installation) -> None:
+    statuses = [server.sent(f"/plugin-callback/Video/guess-{n}", client=FAR).status for n in range(KEY_FAILURES + 1)]
+    assert statuses == [401] * KEY_FAILURES + [403]
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD"])
 def test_other_methods_have_no_way_in(server: Installation, method: str) -> None:
     assert asyncio.run(ask(server.app, method, "/plugin-callback/Video/7", client=FAR)).status in (401, 405)
