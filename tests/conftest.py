@@ -6,6 +6,7 @@ run; ``HYPOTHESIS_RANDOM=1`` looks for new ones. What a test logs may hold anyth
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Generator
 from typing import Any
@@ -20,6 +21,12 @@ settings.register_profile(
     derandomize="HYPOTHESIS_RANDOM" not in os.environ,
 )
 settings.load_profile("untimed")
+
+
+def pytest_collection_finish() -> None:
+    """Spare each garbage collection the sight of thousands of tests and of the modules, which live until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def printable(value: Any) -> Any:
