@@ -15,9 +15,12 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Replace the content of ``path``, or make the file; its folder must exist.
 
     A symbolic link stays a link, its target is replaced. ``mode`` is subject to the process's umask. When this returns
-    the content is on the disk. Raises OSError, and then the old content is untouched.
+    the content is on the disk. Raises OSError, and then the old content is untouched; so it does when there is
+    something else than a file, such as a device.
     """
     target = path.resolve() if path.is_symlink() else path
+    if target.exists() and not target.is_file():
+        raise OSError(errno.EINVAL, "there is no regular file to replace", str(target))
     temporary = _written_beside(target, data, mode)
     try:
         temporary.replace(target)

@@ -39,6 +39,21 @@ def test_a_link_stays_a_link_and_its_target_is_replaced(tmp_path: Path) -> None:
     assert target.read_bytes() == b"new"
 
 
+@pytest.mark.parametrize("linked", [False, True])
+def test_only_a_file_is_replaced_and_no_pipe_or_device(tmp_path: Path, linked: bool) -> None:
+    """Run by root, a link to ``/dev/zero`` would take the device away from the whole machine."""
+    pipe = path = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    if linked:
+        path = tmp_path / "file.txt"
+        path.symlink_to(pipe)
+    before = set(tmp_path.iterdir())
+    with pytest.raises(OSError, match="no regular file"):
+        write_atomic(path, b"new")
+    assert pipe.is_fifo()
+    assert set(tmp_path.iterdir()) == before
+
+
 def test_a_failed_write_leaves_the_old_state_and_no_litter(tmp_path: Path) -> None:
     folder = tmp_path / "taken"
     (folder / "inside").mkdir(parents=True)
