@@ -6,6 +6,8 @@ EXTERNAL = tests/external
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --no-header --annotation-style line
 ARGS =
+# Files of tests go to the workers as these come free. Not sorted by their number of tests, which says nothing of their time.
+WORKERS = -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: run test test-external lint format bench bench-full soak lock clean help
@@ -14,9 +16,9 @@ run: ## start the server (without API_URL: with the built-in demo model)
 	@sh scripts/environment.sh run
 	@$(PYTHON) -m app.cli serve --home . $(ARGS)
 
-test: ## run the test suite
+test: ## run the test suite, on all cores (one after the other: ARGS="-n 0")
 	@sh scripts/environment.sh test
-	$(PYTHON) -m pytest -m "not external" $(ARGS)
+	$(PYTHON) -m pytest -m "not external" $(WORKERS) $(ARGS)
 
 test-external: $(EXTERNAL)/node_modules/.installed ## run the tests that need programs from outside (Node.js, curl)
 	@sh scripts/environment.sh test

@@ -58,7 +58,7 @@ def client_text(data: bytes) -> str:
     st.sampled_from(["\n", "\r\n", "\r"]),
     st.booleans(),
     st.lists(st.integers(1, 7), min_size=1, max_size=4),
-    st.lists(st.integers(1, 40), min_size=1, max_size=6),
+    st.lists(st.integers(1, 200), min_size=1, max_size=6),
 )
 def test_the_clients_text_is_the_models_text_and_the_same_calls_are_found_however_it_is_cut(
     text: str, escape: Escape, newline: str, space: bool, sizes: list[int], cuts: list[int]

@@ -169,17 +169,21 @@ def test_with_eager_tools_off_nothing_starts_before_the_reply_has_ended(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("escape", "newline", "space"),
-    [*((escape, "\n", True) for escape in Escape), (Escape.NONE, "\r\n", False), (Escape.ALL, "\r\n", True)],
+    ("escape", "newline", "space", "block"),
+    [
+        *((escape, "\n", True, 1 if escape is Escape.NONE else 7) for escape in Escape),
+        (Escape.NONE, "\r\n", False, 7),
+        (Escape.ALL, "\r\n", True, 1),
+    ],
 )
 def test_calls_are_found_however_the_upstream_writes_its_stream(
-    tmp_path: Path, escape: Escape, newline: str, space: bool
+    tmp_path: Path, escape: Escape, newline: str, space: bool, block: int
 ) -> None:
     async def main() -> None:
         write_plugin(tmp_path, "Echo", ECHO)
         text = f"汉字 😀 {call_text('Echo', text='「😀」汉')} \u2028 end"
         style = EventStyle(newline=newline, space=space, escape=escape, comment="OPENROUTER PROCESSING")
-        script = [say(text, sizes=(1,), style=style, block=1), say("done", style=style)]
+        script = [say(text, sizes=(1,), style=style, block=block), say("done", style=style)]
         async with ScriptedUpstream(script) as up, running(tmp_path, up.base_url) as server:
             got = await server.stream("x")
             assert got.text == text + "\ndone"

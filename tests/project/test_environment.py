@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+WORKERS = "-n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder"
 INPUTS = ("pyproject.toml", "requirements/run.lock", "requirements/test.lock", "scripts/environment.sh", "Makefile")
 LONGEST = 60  # seconds; only there to end a run that hangs
 
@@ -222,7 +223,8 @@ def test_make_alone_lists_every_target(checkout: Checkout) -> None:
     [
         (("run",), ".venv/bin/python -m app.cli serve --home ."),
         (("run", "ARGS=--port 7000"), ".venv/bin/python -m app.cli serve --home . --port 7000"),
-        (("test",), '.venv/bin/python -m pytest -m "not external"'),
+        (("test",), f'.venv/bin/python -m pytest -m "not external" {WORKERS}'),
+        (("test", "ARGS=-n 0"), f'.venv/bin/python -m pytest -m "not external" {WORKERS} -n 0'),
     ],
 )
 def test_make_starts_the_right_program(checkout: Checkout, words: tuple[str, ...], expected: str) -> None:

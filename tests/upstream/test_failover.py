@@ -523,8 +523,12 @@ def test_every_end_of_an_answer_gives_the_place_back(how: str) -> None:
         "silent": gated(asyncio.Event()),
     }
 
+    # Short only where it has to be reached: a busy machine may keep a good answer waiting for longer.
+    limits = {"silent": UpstreamLimits(idle=0.02, first_byte=0.02), "broken": UpstreamLimits(idle=0.02)}.get(
+        how, UpstreamLimits()
+    )
+
     async def scene() -> None:
-        limits = UpstreamLimits(idle=0.02, first_byte=0.02) if how in ("silent", "broken") else UpstreamLimits()
         async with upstreams(scripts[how], limits=limits, most=1) as up:
             for _ in range(2):
                 try:
