@@ -18,7 +18,6 @@ from typing import Any
 import aiohttp
 import pytest
 
-import app.services as services_module
 from app.demo.script import Framing, Hold, Received, Reply, Send, Step, say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import (
@@ -32,6 +31,7 @@ from app.extend import (
     TaskFinished,
     TurnFinished,
 )
+from app.services import plugin_hosts
 from bench.conversations import text_of_stream
 from bench.processes import offspring
 from tests.plugins.modules import write_module
@@ -200,7 +200,7 @@ def test_200_turns_with_tools_at_once_lose_nothing_and_leave_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Issue: 200 concurrent streamed turns, nothing lost, no process, task or descriptor left (D24, D27, P43)."""
-    monkeypatch.setattr(services_module, "program_plugins", lambda: tmp_path / "none")
+    monkeypatch.setattr(plugin_hosts, "program_plugins", lambda: tmp_path / "none")
     write_module(tmp_path, "Inside", IN_PROCESS)
     write_module(tmp_path, "Thread", IN_A_THREAD)
     write_plugin(tmp_path, "Process", STDIO)

@@ -168,7 +168,12 @@ class _Search:
         sources = python_sources(folder)
         if sources.cut:
             self._problems.append(f"{folder}: too many files or folders; changes in some of its code are not noticed")
-        return replace(plugin, sources=digest(folder, sources.files))
+        try:
+            return replace(plugin, sources=digest(folder, sources.files))
+        except OSError as error:
+            self._problems.append(f"{folder}: its code cannot be read now: {error.strerror or error}")
+            before = self._before.get(folder)
+            return plugin if before is None else replace(plugin, sources=before.sources)
 
     def _own_settings(self, path: Path, before: Plugin | None) -> Mapping[str, str]:
         """What the plugin's own file says; with a complaint what it said before, while it cannot be read."""

@@ -6,6 +6,7 @@ neither are environments and packages that somebody installed there.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -71,8 +72,14 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
+_OF_THE_SYSTEM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
 def digest(root: Path, files: tuple[Path, ...]) -> str:
-    """A digest of names and contents of ``files``, which lie below ``root``. Blocks; never raises."""
+    """A digest of names and contents of ``files``, which lie below ``root``; blocks.
+
+    Raises OSError when it is the system that lacks something, which says nothing about the files.
+    """
     whole = hashlib.sha256()
     left = MAX_BYTES
     for path in files:
@@ -88,5 +95,7 @@ def digest(root: Path, files: tuple[Path, ...]) -> str:
                 with path.open("rb") as file:
                     whole.update(hashlib.sha256(file.read(status.st_size)).digest())
         except OSError as error:
+            if error.errno in _OF_THE_SYSTEM:
+                raise
             whole.update(f"unreadable: {error.errno}".encode())
     return whole.hexdigest()

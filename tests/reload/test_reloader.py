@@ -471,9 +471,10 @@ def test_what_cannot_be_opened_for_want_of_descriptors_stays_as_it_was(
         services, _ = installed(tmp_path)
         config, plugins = services.config, services.found_plugins.plugins
         assert services.found_plugins.blocked == ("SciCalculator",)
-        for method in ("open", "iterdir"):
+        for owners, name in (((Path, os), "open"), ((Path,), "iterdir")):
             with monkeypatch.context() as patched:
-                patched.setattr(Path, method, refuse(errno.EMFILE))
+                for owner in owners:
+                    patched.setattr(owner, name, refuse(errno.EMFILE))
                 done = await services.reload()
             assert len(done.problems) >= 2
         assert services.config is config
