@@ -8,6 +8,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from app.chat.payload import checked_messages
 from app.extend import Body, Dump, EventSink, PhaseDone, Preprocessor, PromptContext, Stage, no_dump
 from app.prompt.engine import ExpandedPrompt, PromptEngine
 from app.protocol import dump_names
@@ -77,11 +78,7 @@ class Preparation:
                 continue
             before = len(body["messages"])
             try:
-                changed = await preprocessor.process(body, replace(context, messages=body["messages"]))
-                messages = changed.get("messages")
-                if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-                    raise TypeError("it returned a body without a list of messages")
-                body = changed
+                body = checked_messages(await preprocessor.process(body, replace(context, messages=body["messages"])))
             except asyncio.CancelledError:
                 raise
             except Exception:  # a faulty preprocessor is skipped, its input is used (spec 3.1)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from app.chat.payload import dumps, loads, loads_request
+from app.chat.payload import MAX_TEXTS, checked_messages, dumps, loads, loads_request
+from app.errors import BadRequestError
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,12 @@ def test_half_characters_and_large_numbers_can_be_written() -> None:
 )
 def test_what_a_client_sent_is_written_again_as_it_was(body: bytes) -> None:
     assert dumps(loads_request(body)) == body
+
+
+def test_a_conversation_of_countless_messages_or_parts_is_refused_before_it_costs_anything() -> None:
+    message = {"role": "user", "content": "hi"}
+    assert checked_messages({"messages": [message] * MAX_TEXTS})
+    parts = {"role": "user", "content": [{"type": "text", "text": "hi"}] * MAX_TEXTS}
+    for messages in ([message] * (MAX_TEXTS + 1), [parts]):
+        with pytest.raises(BadRequestError, match="shorten the conversation"):
+            checked_messages({"messages": messages})
