@@ -80,7 +80,7 @@ def checked_messages(body: dict[str, Any]) -> dict[str, Any]:
         raise BadRequestError(
             both(
                 f"'messages' 含 {texts} 条消息和内容片段，上限为 {MAX_TEXTS}，请缩短对话",
-                f"'messages' holds {texts} messages and content parts, the limit is {MAX_TEXTS}; shorten the conversation",
+                f"'messages' holds {texts} messages and parts, at most {MAX_TEXTS} are taken; shorten the conversation",
             )
         )
     return body
