@@ -74,7 +74,7 @@ def write_backup(
     if not replace and os.path.lexists(target):
         raise ArchiveError(both(f"{target} 已存在，用 --force 覆盖", f"{target} exists; --force replaces it"))
     if target.exists() and not target.is_file():
-        raise ArchiveError(both(f"{target} 不是普通文件，不会被覆盖", f"{target} is no regular file and is not replaced"))
+        raise ArchiveError(both(f"{target} 不是普通文件，不能覆盖", f"{target} is no regular file and is not replaced"))
     try:
         return _Backup(home, target, version, with_files, clock, monotonic).write()
     except OSError as error:
