@@ -183,7 +183,7 @@ def test_files_that_vanish_meanwhile_are_told_and_the_rest_is_saved(
     real = backup.contents
 
     def vanishing(*arguments: object, **options: object) -> Iterator[object]:
-        for entry in real(*arguments, **options):  # type: ignore[arg-type]
+        for entry in real(*arguments, **options):  # type: ignore[arg-type]  # handed on as they are
             if entry.name == "Agent/Nova.txt":
                 entry.path.unlink()
             yield entry
