@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
+from app.config.small_file import read_small
 from app.errors import both
 
 DEPTH_LIMIT = 20
@@ -72,8 +73,7 @@ class Tree:
         """The rules of the folder's own file; none where there is none or it cannot be read."""
         path = self.folder / IGNORE_FILE
         try:
-            with path.open("rb") as file:
-                text = file.read(IGNORE_BYTES_LIMIT).decode("utf-8-sig", "replace")
+            text = read_small(path, IGNORE_BYTES_LIMIT).decode("utf-8-sig", "replace")
         except FileNotFoundError:
             return GitIgnoreSpec.from_lines(())
         except OSError as error:

@@ -20,8 +20,11 @@ MAX_ENTRIES = 200_000
 
 FOLDERS = (
     "",
+    ".file_cache",
+    "Agent",
     "Plugin/EmojiListGenerator/generated_lists",
     "Plugin/UserAuth",
+    "TVStxt",
     "VCPAsyncResults",
     "VCPTimedContacts",
     "VCPTimedContacts/.running",

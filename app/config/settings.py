@@ -165,8 +165,6 @@ class Settings(BaseSettings):
     # The server
     host: Host = Field(default="127.0.0.1", alias="HOST")
     port: int = Field(default=6005, alias="PORT", ge=0, le=65_535)
-    key: str = Field(default="", alias="Key", repr=False)
-    image_key: str = Field(default="", alias="Image_Key", repr=False)
     trusted_proxies: Networks = Field(default=(), alias="TrustedProxies")
     cors_origins: Origins = Field(default=("*",), alias="CorsOrigins")
     ip_blacklist: Flag = Field(default=True, alias="IpBlacklist")
@@ -174,37 +172,43 @@ class Settings(BaseSettings):
     tool_body_limit_mb: int = Field(default=16, alias="ToolBodyLimitMB", ge=1, le=4096)
     max_running_turns: int = Field(default=1000, alias="MaxRunningTurns", ge=1, le=1_000_000)
     shutdown_seconds: Seconds = Field(default=10, alias="ShutdownSeconds")
-    debug_mode: Flag = Field(default=False, alias="DebugMode")
     compat_profile: Profile = Field(default="baseline", alias="compat_profile")
+    live_reload: Flag = Field(default=True, alias="LiveReload")
+
+    # Keys
+    key: str = Field(default="", alias="Key", repr=False)
+    image_key: str = Field(default="", alias="Image_Key", repr=False)
+    file_key: str = Field(default="", alias="File_Key", repr=False)
     admin_username: str = Field(default="", alias="AdminUsername")
     admin_password: str = Field(default="", alias="AdminPassword", repr=False)
     metrics_public: Flag = Field(default=False, alias="MetricsPublic")
+
+    # Log
+    debug_mode: Flag = Field(default=False, alias="DebugMode")
+    debug_dump_files: int = Field(default=200, alias="DebugDumpFiles", ge=0, le=100_000)
     server_log: Flag = Field(default=True, alias="ServerLog")
     server_log_max_mb: int = Field(default=10, alias="ServerLogMaxMB", ge=1, le=4096)
     server_log_files: int = Field(default=10, alias="ServerLogFiles", ge=1, le=10_000)
-    debug_dump_files: int = Field(default=200, alias="DebugDumpFiles", ge=0, le=100_000)
-    live_reload: Flag = Field(default=True, alias="LiveReload")
-    file_key: str = Field(default="", alias="File_Key", repr=False)
 
     # The model API
     api_url: WebAddress = Field(default="", alias="API_URL")
     api_key: str = Field(default="", alias="API_Key", repr=False)
     api_retries: int = Field(default=3, alias="ApiRetries", ge=1, le=100)
     api_retry_delay: int = Field(default=1000, alias="ApiRetryDelay", ge=0, le=600_000)
+    api_max_running: int = Field(default=0, alias="ApiMaxRunning", ge=0, le=100_000)
     upstream_proxy: WebAddress = Field(default="", alias="UpstreamProxy", repr=False)
     upstream_connect_timeout: Seconds = Field(default=30, alias="UpstreamConnectTimeout")
     upstream_first_byte_timeout: Seconds = Field(default=900, alias="UpstreamFirstByteTimeout")
     upstream_idle_timeout: Seconds = Field(default=300, alias="UpstreamIdleTimeout")
-    upstream_errors_as_status: Flag = Field(default=False, alias="UpstreamErrorsAsStatus")
-    api_max_running: int = Field(default=0, alias="ApiMaxRunning", ge=0, le=100_000)
     upstream_queue_seconds: Seconds = Field(default=60, alias="UpstreamQueueSeconds")
     upstream_pause_seconds: Seconds = Field(default=15, alias="UpstreamPauseSeconds")
+    upstream_errors_as_status: Flag = Field(default=False, alias="UpstreamErrorsAsStatus")
     whitelist_image_model: Names = Field(default=(), alias="WhitelistImageModel")
     whitelist_embedding_model: Names = Field(default=(), alias="WhitelistEmbeddingModel")
     pass_through_routes: PassThroughs = Field(default=PASSED_THROUGH, alias="PassThroughRoutes")
     pass_through_body_limit_mb: int = Field(default=100, alias="PassThroughBodyLimitMB", ge=1, le=4096)
 
-    # The turn
+    # The conversation
     show_vcp: Flag = Field(default=False, alias="ShowVCP")
     max_vcp_loop_stream: int = Field(default=5, alias="MaxVCPLoopStream", ge=1, le=1000)
     max_vcp_loop_non_stream: int = Field(default=5, alias="MaxVCPLoopNonStream", ge=1, le=1000)
@@ -224,11 +228,11 @@ class Settings(BaseSettings):
     plugin_queue_seconds: Seconds = Field(default=60, alias="PluginQueueSeconds")
     plugin_output_limit_mb: int = Field(default=64, alias="PluginOutputLimitMB", ge=1, le=4096)
     plugin_stop_seconds: Seconds = Field(default=2, alias="PluginStopSeconds")
+    plugin_threads: int = Field(default=16, alias="PluginThreads", ge=1, le=1000)
     run_static_plugins: Flag = Field(default=True, alias="RunStaticPlugins")
     static_value_max_chars: int = Field(default=1_000_000, alias="StaticValueMaxChars", ge=1, le=4_000_000)
-    schedule_max_pending: int = Field(default=10_000, alias="ScheduleMaxPending", ge=1, le=100_000)
-    schedule_max_running: int = Field(default=8, alias="ScheduleMaxRunning", ge=1, le=1000)
-    schedule_keep_days: int = Field(default=30, alias="ScheduleKeepDays", ge=1, le=36_500)
+
+    # Background plugins
     background_max_running: int = Field(default=64, alias="BackgroundMaxRunning", ge=0, le=10_000)
     background_max_seconds: float = Field(
         default=0, alias="BackgroundMaxSeconds", ge=0, le=31_536_000, allow_inf_nan=False
@@ -237,11 +241,17 @@ class Settings(BaseSettings):
     background_result_count: int = Field(default=10_000, alias="BackgroundResultCount", ge=0, le=1_000_000)
     callback_base_url: WebAddress = Field(default="", alias="CALLBACK_BASE_URL")
     callback_body_limit_mb: int = Field(default=8, alias="CallbackBodyLimitMB", ge=1, le=32)
-    plugin_threads: int = Field(default=16, alias="PluginThreads", ge=1, le=1000)
 
-    # Prompts and time
+    # Scheduled calls
+    schedule_max_pending: int = Field(default=10_000, alias="ScheduleMaxPending", ge=1, le=100_000)
+    schedule_max_running: int = Field(default=8, alias="ScheduleMaxRunning", ge=1, le=1000)
+    schedule_keep_days: int = Field(default=30, alias="ScheduleKeepDays", ge=1, le=36_500)
+
+    # Time
     default_timezone: ZoneName = Field(default=DEFAULT_ZONE, alias="DEFAULT_TIMEZONE")
     report_timezone: ZoneName = Field(default="", alias="REPORT_TIMEZONE")
+
+    # Prompts
     expand_agents_in_all_roles: Flag = Field(default=False, alias="ExpandAgentsInAllRoles")
     resolve_variables_in_any_order: Flag = Field(default=False, alias="ResolveVariablesInAnyOrder")
 

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from app.config.durable import open_temporary
+from app.config.durable import open_temporary, sync_folder
 from app.errors import both
 from app.extend import Clock
 from app.home.archive import (
@@ -68,10 +68,13 @@ def write_backup(
 ) -> BackupReport:
     """Write a backup of ``home`` to ``target`` (mode 0600): the whole file, or none.
 
-    Raises ArchiveError when the target exists and ``replace`` is false, or cannot be written, a full disk included.
+    Raises ArchiveError when the target exists and ``replace`` is false, or is a folder, device or pipe, or cannot be
+    written, a full disk included.
     """
     if not replace and os.path.lexists(target):
         raise ArchiveError(both(f"{target} 已存在，用 --force 覆盖", f"{target} exists; --force replaces it"))
+    if target.exists() and not target.is_file():
+        raise ArchiveError(both(f"{target} 不是普通文件，不能覆盖", f"{target} is no regular file and is not replaced"))
     try:
         return _Backup(home, target, version, with_files, clock, monotonic).write()
     except OSError as error:
@@ -108,6 +111,7 @@ class _Backup:
                 os.fsync(raw.fileno())
                 self._report.size = raw.tell()
             temporary.replace(self._target)
+            sync_folder(self._target.parent)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-import stat
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from app.config.live_file import LiveFile
 from app.protocol.json_text import strict_json
 
 ORDER_FILE = "preprocessor_order.json"
@@ -14,15 +15,12 @@ FILE_BYTES_LIMIT = 1024 * 1024
 
 log = logging.getLogger(__name__)
 
-_Stamp = tuple[int, int, int]
-
 
 class PreprocessorOrder:
     """The order in the home's file. A file that cannot be read leaves the order as it was, with one line in the log."""
 
     def __init__(self, home: Path) -> None:
-        self._path = home / ORDER_FILE
-        self._stamp: _Stamp | None = None
+        self._file = LiveFile(home / ORDER_FILE, FILE_BYTES_LIMIT, time.monotonic)
         self._names: tuple[str, ...] = ()
 
     def sorted(self, names: Iterable[str]) -> list[str]:
@@ -35,28 +33,21 @@ class PreprocessorOrder:
         return sorted(names, key=lambda name: (place.get(name, len(place)), name))
 
     def _look(self) -> None:
-        try:
-            status = self._path.stat()
-        except OSError:
-            self._stamp, self._names = None, ()
+        content = self._file.changed(at_once=True)
+        if content is None:
             return
-        stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
-        if stamp == self._stamp:
-            return
-        self._stamp = stamp
-        try:
-            self._names = self._read(status.st_mode)
-        except (OSError, ValueError, RecursionError) as error:
-            log.warning("%s: %s; the order of preprocessors stays as it was", self._path, error)
+        error = content.error
+        if not error:
+            try:
+                self._names = () if content.data is None else _read(content.data)
+            except (ValueError, RecursionError) as fault:
+                error = str(fault)
+        if error:
+            log.warning("%s: %s; the order of preprocessors stays as it was", self._file.path, error)
 
-    def _read(self, mode: int) -> tuple[str, ...]:
-        if not stat.S_ISREG(mode):
-            raise ValueError("is no regular file")
-        with self._path.open("rb") as file:
-            data = file.read(FILE_BYTES_LIMIT + 1)
-        if len(data) > FILE_BYTES_LIMIT:
-            raise ValueError(f"is larger than {FILE_BYTES_LIMIT} bytes")
-        names = strict_json(data.decode("utf-8-sig"))
-        if not isinstance(names, list):
-            raise ValueError("must be a JSON list of names")
-        return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
+
+def _read(data: bytes) -> tuple[str, ...]:
+    names = strict_json(data.decode("utf-8-sig"))
+    if not isinstance(names, list):
+        raise ValueError("must be a JSON list of names")
+    return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from app.config.snapshot import Config
 from app.extend import PlaceholderSource, ToolSpec
 from app.prompt.agents import AgentBook
 from app.prompt.background_results import BackgroundResultSource
@@ -48,7 +47,7 @@ def prompt_engine(
     settings = in_force.settings
     notebooks = Notebooks(in_force.home / "dailynote", settings.diary_max_chars)
     return PromptEngine(
-        _prompt_settings(in_force.config, image_key),
+        _prompt_settings(in_force, image_key),
         files.agents,
         files.variables,
         specs,
@@ -63,15 +62,15 @@ def prompt_engine(
     )
 
 
-def _prompt_settings(config: Config, image_key: str) -> PromptSettings:
-    settings = config.settings
+def _prompt_settings(in_force: InForce, image_key: str) -> PromptSettings:
+    config, settings = in_force.config, in_force.settings
     return PromptSettings(
         variables=config.families.variables,
         sar=config.families.sar,
         detectors=config.families.detectors,
         super_detectors=config.families.super_detectors,
         zone=config.report_zone,
-        port=settings.port,
+        port=in_force.port(),
         image_key=image_key or settings.image_key,
         expand_agents_in_all_roles=settings.expand_agents_in_all_roles,
         resolve_variables_in_any_order=settings.resolve_variables_in_any_order,

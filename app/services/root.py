@@ -207,6 +207,7 @@ class Services:
     def served_at(self, address: str) -> None:
         """The server listens at this address, such as ``http://127.0.0.1:4711``."""
         self.in_force.served_at(address)
+        self._renew_turn_parts()  # the port stands in prompts
 
     def plugin_environ(self) -> Mapping[str, str]:
         """The environment that plugins see."""

@@ -120,7 +120,7 @@ class Dispatch:
         return None
 
     async def _attempt(self, candidate: Candidate, sending: Sending) -> Reply | Fault | UpstreamStatusError:
-        """One attempt; the place goes with a reply and is given back with everything else."""
+        """One attempt; the place goes with a good reply and is given back with everything else."""
         standing = candidate.standing
         candidate.begin(self.timer())
         try:
@@ -129,11 +129,14 @@ class Dispatch:
                 if outcome.status == 200 or sending.any_status:
                     wanted = parse_retry_after(outcome.headers.get("Retry-After"), self.clock())
                     self._rate(candidate, outcome.status, wanted)
-                    if outcome.status >= 400:
-                        outcome.put_back(_without_key(await _read_error_body(outcome), candidate.target))
-                    outcome.hold(standing)
-                    return outcome
-                outcome = await self.status_error(outcome, candidate.target, candidate.attempts + 1)
+                    if outcome.status < 300:
+                        outcome.hold(standing)
+                        return outcome
+                    # It is read to its end here: a place kept for it while the next one is asked would let requests
+                    # wait for each other's.
+                    outcome.put_back(_without_key(await _read_error_body(outcome), candidate.target))
+                else:
+                    outcome = await self.status_error(outcome, candidate.target, candidate.attempts + 1)
         except BaseException:
             candidate.end_trial()
             standing.release()

@@ -16,7 +16,7 @@ _REST = "path"
 _WITHIN_A_PART = frozenset({"str", "int", "float", "uuid"})
 
 _SECRETS = re.compile(r"(?i)(?<![^/])((?:pw|key|vcp_key|token)=)[^/]+")
-_CALLBACK_TOKEN = re.compile(r"(?i)^(/+plugin-callback/+)[^/]+(/+[^/]+/+[^/]+/*)$")
+_CALLBACK_TOKEN = re.compile(r"(?i)(/plugin-callback/+)[^/]+(/+[^/]+/+[^/]+/*)$")
 
 
 def segments_of(path: str) -> list[str]:

@@ -30,7 +30,7 @@ def test_the_completion_is_returned_and_the_clients_body_stays_untouched(tmp_pat
             sent = up.exchanges[0].request.json
             assert (sent["foo"], sent.get("stream")) == (1, None)
             (started,) = [event for event in server.events if type(event).__name__ == "TurnStarted"]
-            assert started.client_ip == "10.0.0.7"  # type: ignore[union-attr]
+            assert started.client_ip == "10.0.0.7"  # type: ignore[union-attr]  # a TurnStarted
             assert len(server.services.running) == 0
 
     run(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from pathlib import Path
@@ -54,6 +55,32 @@ def test_example_docs_and_code_know_the_same_settings() -> None:
     assert in_example == set(names()) | plugin_keys()
     assert set(documented()) == set(names())
     assert len(rows(section("Settings"))) == len(names())
+
+
+def grouped(text: str, heading: str, name: str) -> dict[str, list[str]]:
+    """Names of settings by the heading above them."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if head := re.match(heading, line):
+            names_below = found.setdefault(head[1], [])
+        elif (match := re.match(name, line)) and not FAMILY.fullmatch(match[1]):
+            names_below.append(match[1])
+    return found
+
+
+def test_example_docs_and_code_have_the_same_groups_of_settings() -> None:
+    in_docs = grouped(section("Settings"), "### (.+)", r"\| `(\w+)`")
+    code = inspect.getsource(Settings).partition("model_config")[2].partition("@classmethod")[0]
+    in_code = grouped(code, "    # (.+)", r'.*alias="(\w+)"')
+    assert in_code == in_docs
+    _, settings = EXAMPLE.split("\n# -----", 1)
+    in_example = grouped(f"# -----{settings}", r"# -{20,} (.+) /", r"#?([A-Za-z_]+\d*)=")
+    plugins = in_example.pop("Keys of the shipped plugins")
+    assert set(plugins) == plugin_keys()
+    assert list(in_example) == list(in_docs)
+    assert {title: set(found) for title, found in in_example.items()} == {
+        title: set(found) for title, found in in_docs.items()
+    }
 
 
 def plugin_keys() -> set[str]:

@@ -11,6 +11,7 @@ import pytest
 
 from app.config import leftovers
 from app.config.leftovers import FOLDERS, OLD_SECONDS, sweep_leftovers
+from app.services.plugin_hosts import FILE_CACHE
 from tests.program import ROOT
 
 NOW = 2_000_000_000.0
@@ -30,6 +31,10 @@ def test_old_ones_go_from_every_folder_in_which_the_server_writes(tmp_path: Path
     assert sweep_leftovers(tmp_path, NOW) == len(paths)
     assert not any(path.exists() for path in paths)
     assert sweep_leftovers(tmp_path / "missing", NOW) == 0
+
+
+def test_copies_of_files_of_clients_are_among_them() -> None:
+    assert FILE_CACHE in FOLDERS
 
 
 def test_what_may_be_written_right_now_and_what_is_not_ours_stays(tmp_path: Path) -> None:

@@ -101,6 +101,19 @@ def test_a_backup_is_for_its_owner_alone_and_replaces_nothing_unasked(home: Path
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["b.tar.gz"]
 
 
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_backup_never_takes_the_place_of_a_pipe_or_device(home: Path, tmp_path: Path, linked: bool) -> None:
+    target = tmp_path / "b.tar.gz"
+    pipe = tmp_path / "pipe" if linked else target
+    os.mkfifo(pipe)
+    if linked:
+        target.symlink_to(pipe)
+    with pytest.raises(ArchiveError, match="no regular file"):
+        saved(home, target, replace=True)
+    assert pipe.is_fifo()
+    assert target.is_fifo()
+
+
 def test_a_round_trip_gives_everything_back_with_modes_and_empty_folders(home: Path, tmp_path: Path) -> None:
     (home / "config.env").chmod(0o600)
     write(home, "Plugin/Tool/run.sh", "#!/bin/sh\n").chmod(0o755)
@@ -170,7 +183,7 @@ def test_files_that_vanish_meanwhile_are_told_and_the_rest_is_saved(
     real = backup.contents
 
     def vanishing(*arguments: object, **options: object) -> Iterator[object]:
-        for entry in real(*arguments, **options):  # type: ignore[arg-type]
+        for entry in real(*arguments, **options):  # type: ignore[arg-type]  # handed on as they are
             if entry.name == "Agent/Nova.txt":
                 entry.path.unlink()
             yield entry

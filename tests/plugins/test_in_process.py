@@ -327,7 +327,8 @@ def test_a_setting_of_the_plugin_that_changes_loads_it_anew(alone: Path) -> None
         async with serving(alone, "City=上海", "Other=1") as services:
             assert (await call(services, "Reading")).structured == {"city": "上海", "seen": "1"}
             services.apply(services_in(alone, "City=北京", "Other=2").config)
-            await until(lambda: services.in_process._slots["Reading"].loaded.version.settings[0][1] == "北京")  # type: ignore[union-attr]
+            slot = services.in_process._slots["Reading"]
+            await until(lambda: slot.loaded is not None and slot.loaded.version.settings[0][1] == "北京")
             assert (await call(services, "Reading")).structured == {"city": "北京", "seen": "2"}
             loaded = services.in_process._slots["Reading"].loaded
             services.apply(services_in(alone, "City=北京", "Other=3").config)

@@ -228,7 +228,7 @@ def test_an_order_file_that_is_a_folder_or_a_pipe_is_not_read(tmp_path: Path, ca
 
     os.mkfifo(tmp_path / ORDER_FILE)
     assert PreprocessorOrder(tmp_path).sorted("BA") == ["A", "B"]
-    assert "no regular file" in caplog.text
+    assert "not a regular file" in caplog.text
 
 
 def test_placeholders_of_a_plugin_are_data_by_default_and_go_with_it(alone: Path) -> None:

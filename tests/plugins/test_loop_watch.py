@@ -27,7 +27,7 @@ def test_a_step_that_took_long_is_told_with_the_plugins_name(caplog: pytest.LogC
         assert await watch.stepped("Slow", blocking(0.25)) == "done"
 
     asyncio.run(main())
-    assert [record.args[0] for record in caplog.records if record.args] == ["Slow"]  # type: ignore[index]
+    assert [record.args[0] for record in caplog.records if record.args] == ["Slow"]  # type: ignore[index]  # a tuple
     assert "plugin Slow blocked the event loop for 0.2" in caplog.text
 
 

@@ -92,6 +92,14 @@ def test_no_row_stands_twice_in_a_document() -> None:
         assert sorted({row for row in rows if rows.count(row) > 1}) == [], path.name
 
 
+def test_a_table_speaks_of_each_thing_once() -> None:
+    for path in DOCUMENTS:
+        for table in re.findall(r"(?m)(?:^\|.*\n)+", prose(path.read_text(encoding="utf-8")) + "\n"):
+            firsts = [re.split(r"(?<!\\)\|", row)[1].strip() for row in table.splitlines()]
+            repeated = {first for first in firsts if firsts.count(first) > 1 and first and not first.isdecimal()}
+            assert repeated == set(), path.name
+
+
 def test_the_changelog_has_a_place_for_what_comes_next() -> None:
     headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert headings[0] == "[Unreleased]"

@@ -185,6 +185,14 @@ def test_a_background_plugin_that_starts_before_the_server_listens_calls_back_to
     assert services.in_force.callback_base() == "http://[::1]:4711/plugin-callback"
 
 
+def test_prompts_name_the_port_at_which_the_server_listens_where_it_took_a_free_one(tmp_path: Path) -> None:
+    services = services_in(tmp_path, "PORT=0")
+    services.served_at("http://127.0.0.1:4711")
+    prepare = services.turn_parts.preparation.prepare
+    body = {"model": "m", "messages": [{"role": "system", "content": "{{Port}}"}]}
+    assert asyncio.run(prepare(body, "m", "t")).body["messages"][0]["content"] == "4711"
+
+
 @pytest.mark.parametrize("owns_home", [True, False])
 def test_the_owner_of_a_home_clears_away_what_a_killed_one_left_half_written(tmp_path: Path, owns_home: bool) -> None:
     make_home(tmp_path)

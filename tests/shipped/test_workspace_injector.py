@@ -142,6 +142,14 @@ def test_b17_paths_are_no_aliases_even_when_they_exist(tmp_path: Path) -> None:
     assert text == ERROR.format(folder)
 
 
+def test_a_pipe_as_ignore_file_is_told_and_not_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    fill(tmp_path, "a.txt")
+    os.mkfifo(tmp_path / "work" / ".workspaceignore")
+    (text,) = expand(tmp_path, "{{Workspace::ws}}")
+    assert text.endswith("├─ .workspaceignore\n└─ a.txt")
+    assert ".workspaceignore cannot be read: not a regular file" in caplog.text
+
+
 def test_symbolic_links_are_named_and_not_followed(tmp_path: Path) -> None:
     home, outside = tmp_path / "home", tmp_path / "outside"
     fill(home, "b.txt")

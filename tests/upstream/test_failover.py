@@ -649,6 +649,30 @@ def test_a_cancelled_request_passed_through_keeps_no_place_and_no_answer() -> No
     asyncio.run(scene())
 
 
+@pytest.mark.parametrize("status", [307, 503])
+def test_requests_passed_through_never_wait_for_a_place_that_the_other_keeps_with_its_error(status: int) -> None:
+    async def scene() -> None:
+        both_came = asyncio.Barrier(2)
+
+        async def fails(peer: Peer) -> None:
+            first = True
+            while await peer.request():
+                if first:
+                    await both_came.wait()
+                    first = False
+                await peer.send(answer(status, b"no"))
+
+        async with upstreams(fails, fails, most=1) as up, asyncio.timeout(10):
+            asking = [up.client.request("GET", "/v1/models/m", headers={}) for _ in range(2)]
+            for reply in await asyncio.gather(*asking):
+                assert (reply.status, await reply.read_all(10)) == (status, b"no")
+                await reply.close()
+            assert up.asked == [2, 2]
+            assert [status.running for status in up.client.status()] == [0, 0]
+
+    asyncio.run(scene())
+
+
 def test_an_upstream_in_trouble_does_not_make_the_server_unwell() -> None:
     async def scene() -> None:
         async with upstreams(None, policy=RetryPolicy(attempts=1)) as up:

@@ -30,7 +30,7 @@ def test_the_setting_counts_at_once(tmp_path: Path) -> None:
     services = services_in(tmp_path)
     app = create_app(services)
     assert asyncio.run(ask(app, "GET", "/metrics")).status == 401
-    services.in_force.config = replace(services.config, settings=Settings(MetricsPublic="true"))  # type: ignore[arg-type]
+    services.in_force.config = replace(services.config, settings=Settings(MetricsPublic="true"))  # type: ignore[arg-type]  # read as text
     services.events.publish(Reloaded(("settings",)))
     assert asyncio.run(ask(app, "GET", "/metrics")).status == 200
 

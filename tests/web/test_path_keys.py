@@ -124,6 +124,7 @@ def test_b5_keys_and_tokens_in_a_path_are_masked_in_the_log(tmp_path: Path, capl
     assert shown_path("/pw=Secret/images/pw=Secret.png") == "/pw=***/images/pw=***"
     assert shown_path("/VCPlog/VCP_Key=Secret") == "/VCPlog/VCP_Key=***"
     assert shown_path("/Plugin-Callback/Secret/Video/7") == "/Plugin-Callback/***/Video/7"
+    assert shown_path("/v1/plugin-callback/Secret/Video/7") == "/v1/plugin-callback/***/Video/7"
     assert shown_path("/plugin-callback/Video/7") == "/plugin-callback/Video/7"
     with caplog.at_level(logging.DEBUG):
         app = app_with(tmp_path, Pictures())
