@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from app.extend import Body, Dump, EventSink, PhaseDone, Preprocessor, PromptContext, Stage, no_dump
@@ -26,7 +26,8 @@ class Prepared:
 class Preparation:
     """Runs the phases of spec 3.1 in order: preprocessors before variables, expansion, media, the other ones.
 
-    In the profile ``head`` the expansion leaves its detectors to the end (3.12).
+    In the profile ``head`` the expansion leaves its detectors to the end (3.12). ``phases_wanted`` says whether
+    anybody hears of the phases of the expansion, which every turn has.
     """
 
     def __init__(
@@ -35,11 +36,14 @@ class Preparation:
         preprocessors: Sequence[Preprocessor],
         events: EventSink,
         dump: Dump = no_dump,
+        *,
+        phases_wanted: Callable[[], bool],
     ) -> None:
         self._engine = engine
         self._dump = dump
         self._preprocessors = tuple(preprocessors)
         self._events = events
+        self._phases_wanted = phases_wanted
 
     def also(self, preprocessors: Sequence[Preprocessor]) -> Preparation:
         """The same with further preprocessors behind those that there are, for one turn."""
@@ -55,7 +59,8 @@ class Preparation:
         def phase_done(name: str, before: int, after: int) -> None:
             self._events.publish(PhaseDone(turn_id, name, before, after))
 
-        expanded = await self._engine.expand(body["messages"], model, publish=phase_done)
+        publish = phase_done if self._phases_wanted() else None
+        expanded = await self._engine.expand(body["messages"], model, publish=publish)
         body = {**body, "messages": expanded.messages}
         self._dump(dump_names.AFTER_VARIABLES, body)
         context = PromptContext(model, body["messages"])
@@ -63,7 +68,7 @@ class Preparation:
             body = await self._stage(Stage.MEDIA, body, context, turn_id)
         body = await self._stage(Stage.AFTER, body, context, turn_id)
         self._dump(dump_names.AFTER_PREPROCESSORS, body)
-        body = {**body, "messages": self._engine.detect_last(body["messages"], phase_done)}
+        body = {**body, "messages": self._engine.detect_last(body["messages"], publish)}
         self._dump(dump_names.OUTPUT, body)
         return Prepared(body, expanded)
 

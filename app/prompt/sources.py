@@ -65,7 +65,9 @@ def _found(
     """The placeholders in ``texts``, each with its role, that the source is asked for."""
     found: dict[str, Found] = {}
     roles = source.roles
-    for text in (text for role, text in texts if role in roles):
+    for role, text in texts:
+        if role not in roles:
+            continue
         for match in matches(pattern, text):
             found.setdefault(match[0], Found(match[0], tuple(group or "" for group in match.groups())))
             if len(found) > limits.found:
