@@ -6,7 +6,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from app.extend import Body, Dump, EventSink, PhaseDone, Preprocessor, PromptContext, Stage, no_dump
 from app.prompt.engine import ExpandedPrompt, PromptEngine
@@ -54,7 +54,7 @@ class Preparation:
     async def prepare(self, body: Body, model: str, turn_id: str) -> Prepared:
         """Expand the prompt; the client's body stays untouched, unknown fields are kept."""
         self._dump(dump_names.INPUT, body)
-        body = await self._stage(Stage.BEFORE_VARIABLES, body, PromptContext(model, body["messages"]), turn_id)
+        body = await self._stage(Stage.BEFORE_VARIABLES, body, model, turn_id)
 
         def phase_done(name: str, before: int, after: int) -> None:
             self._events.publish(PhaseDone(turn_id, name, before, after))
@@ -63,10 +63,9 @@ class Preparation:
         expanded = await self._engine.expand(body["messages"], model, publish=publish)
         body = {**body, "messages": expanded.messages}
         self._dump(dump_names.AFTER_VARIABLES, body)
-        context = PromptContext(model, body["messages"])
         if expanded.media:
-            body = await self._stage(Stage.MEDIA, body, context, turn_id)
-        body = await self._stage(Stage.AFTER, body, context, turn_id)
+            body = await self._stage(Stage.MEDIA, body, model, turn_id)
+        body = await self._stage(Stage.AFTER, body, model, turn_id)
         self._dump(dump_names.AFTER_PREPROCESSORS, body)
         body = {**body, "messages": self._engine.detect_last(body["messages"], publish)}
         self._dump(dump_names.OUTPUT, body)
@@ -74,15 +73,15 @@ class Preparation:
 
     async def before_round(self, body: Body, model: str, turn_id: str, number: int) -> Body:
         """What is done to the body before each upstream request."""
-        return await self._stage(Stage.BEFORE_EACH_ROUND, body, PromptContext(model, body["messages"], number), turn_id)
+        return await self._stage(Stage.BEFORE_EACH_ROUND, body, model, turn_id, number)
 
-    async def _stage(self, stage: Stage, body: Body, context: PromptContext, turn_id: str) -> Body:
+    async def _stage(self, stage: Stage, body: Body, model: str, turn_id: str, number: int = 1) -> Body:
         for preprocessor in self._preprocessors:
             if preprocessor.stage is not stage:
                 continue
             before = len(body["messages"])
             try:
-                changed = await preprocessor.process(body, replace(context, messages=body["messages"]))
+                changed = await preprocessor.process(body, PromptContext(model, body["messages"], number))
                 messages = changed.get("messages")
                 if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
                     raise TypeError("it returned a body without a list of messages")
