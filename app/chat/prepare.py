@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from app.chat.payload import checked_messages
 from app.extend import Body, Dump, EventSink, PhaseDone, Preprocessor, PromptContext, Stage, no_dump
@@ -27,7 +27,8 @@ class Prepared:
 class Preparation:
     """Runs the phases of spec 3.1 in order: preprocessors before variables, expansion, media, the other ones.
 
-    In the profile ``head`` the expansion leaves its detectors to the end (3.12).
+    In the profile ``head`` the expansion leaves its detectors to the end (3.12). ``phases_wanted`` says whether
+    anybody hears of the phases of the expansion, which every turn has.
     """
 
     def __init__(
@@ -36,11 +37,14 @@ class Preparation:
         preprocessors: Sequence[Preprocessor],
         events: EventSink,
         dump: Dump = no_dump,
+        *,
+        phases_wanted: Callable[[], bool],
     ) -> None:
         self._engine = engine
         self._dump = dump
         self._preprocessors = tuple(preprocessors)
         self._events = events
+        self._phases_wanted = phases_wanted
 
     def also(self, preprocessors: Sequence[Preprocessor]) -> Preparation:
         """The same with further preprocessors behind those that there are, for one turn."""
@@ -51,34 +55,35 @@ class Preparation:
     async def prepare(self, body: Body, model: str, turn_id: str) -> Prepared:
         """Expand the prompt; the client's body stays untouched, unknown fields are kept."""
         self._dump(dump_names.INPUT, body)
-        body = await self._stage(Stage.BEFORE_VARIABLES, body, PromptContext(model, body["messages"]), turn_id)
+        body = await self._stage(Stage.BEFORE_VARIABLES, body, model, turn_id)
 
         def phase_done(name: str, before: int, after: int) -> None:
             self._events.publish(PhaseDone(turn_id, name, before, after))
 
-        expanded = await self._engine.expand(body["messages"], model, publish=phase_done)
+        publish = phase_done if self._phases_wanted() else None
+        expanded = await self._engine.expand(body["messages"], model, publish=publish)
         body = {**body, "messages": expanded.messages}
         self._dump(dump_names.AFTER_VARIABLES, body)
-        context = PromptContext(model, body["messages"])
         if expanded.media:
-            body = await self._stage(Stage.MEDIA, body, context, turn_id)
-        body = await self._stage(Stage.AFTER, body, context, turn_id)
+            body = await self._stage(Stage.MEDIA, body, model, turn_id)
+        body = await self._stage(Stage.AFTER, body, model, turn_id)
         self._dump(dump_names.AFTER_PREPROCESSORS, body)
-        body = {**body, "messages": self._engine.detect_last(body["messages"], phase_done)}
+        body = {**body, "messages": self._engine.detect_last(body["messages"], publish)}
         self._dump(dump_names.OUTPUT, body)
         return Prepared(body, expanded)
 
     async def before_round(self, body: Body, model: str, turn_id: str, number: int) -> Body:
         """What is done to the body before each upstream request."""
-        return await self._stage(Stage.BEFORE_EACH_ROUND, body, PromptContext(model, body["messages"], number), turn_id)
+        return await self._stage(Stage.BEFORE_EACH_ROUND, body, model, turn_id, number)
 
-    async def _stage(self, stage: Stage, body: Body, context: PromptContext, turn_id: str) -> Body:
+    async def _stage(self, stage: Stage, body: Body, model: str, turn_id: str, number: int = 1) -> Body:
         for preprocessor in self._preprocessors:
             if preprocessor.stage is not stage:
                 continue
             before = len(body["messages"])
             try:
-                body = checked_messages(await preprocessor.process(body, replace(context, messages=body["messages"])))
+                context = PromptContext(model, body["messages"], number)
+                body = checked_messages(await preprocessor.process(body, context))
             except asyncio.CancelledError:
                 raise
             except Exception:  # a faulty preprocessor is skipped, its input is used (spec 3.1)

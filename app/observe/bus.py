@@ -66,19 +66,26 @@ class EventBus:
         self._subscriptions = (*self._subscriptions, subscription)
         return subscription
 
+    def wanted(self, kind: type[Event]) -> bool:
+        """Whether anybody hears events of this kind now; who publishes many need not make them for nobody."""
+        return bool(self._subscriptions or self._listening(kind))
+
     def publish(self, event: Event) -> None:
         """Hand the event on; never blocks."""
-        listeners = self._by_kind.get(type(event))
-        if listeners is None:  # once for each kind: an event that nobody listens to costs next to nothing
-            listeners = tuple(listener for listener, kinds in self._listeners if not kinds or type(event) in kinds)
-            self._by_kind[type(event)] = listeners
-        for listener in listeners:
+        for listener in self._listening(type(event)):
             listener(event)
         if not self._subscriptions:
             return
         kept = digested(event)
         for subscription in self._subscriptions:
             subscription.offer(kept)
+
+    def _listening(self, kind: type[Event]) -> tuple[Callable[[Event], None], ...]:
+        listeners = self._by_kind.get(kind)
+        if listeners is None:  # once for each kind: an event that nobody listens to costs next to nothing
+            listeners = tuple(listener for listener, kinds in self._listeners if not kinds or kind in kinds)
+            self._by_kind[kind] = listeners
+        return listeners
 
     def _remove(self, gone: Subscription) -> None:
         if gone in self._subscriptions:

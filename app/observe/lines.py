@@ -8,6 +8,8 @@ from datetime import datetime, tzinfo
 
 MAX_MESSAGE_CHARS = 4000
 
+_SHARED = "zone_time_message"  # the attribute of a record for what its handlers share
+
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -21,6 +23,17 @@ class LineFormatter(logging.Formatter):
     def __init__(self, layout: str, zone: tzinfo | None = None) -> None:
         super().__init__(layout)
         self.zone = zone
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The whole line. What screen and file both show, the time and the message, is made by who comes first."""
+        if record.exc_info or record.exc_text or record.stack_info:
+            return super().format(record)
+        shared = record.__dict__.get(_SHARED)
+        if shared is None or shared[0] is not self.zone:
+            shared = self.zone, self.formatTime(record), one_line(record.getMessage())
+            record.__dict__[_SHARED] = shared
+        _, record.asctime, record.message = shared
+        return self._style.format(record)
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - a name of logging
         """When it happened, to the millisecond."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from app.errors import PromptLimitError, both
 from app.extend import Found, Piece, PlaceholderSource, PromptContext
 from app.prompt.limits import Budget, PromptLimits
-from app.prompt.pieces import NOT_DATA, PromptText, matches
+from app.prompt.pieces import NOT_DATA, PromptText
 
 log = logging.getLogger(__name__)
 
@@ -41,11 +41,13 @@ async def put_in_data(
     A source that fails or is late is logged and leaves its placeholders as they were written. Raises
     PromptLimitError when one source has too many distinct placeholders or its texts are too long.
     """
-    # Asked for once: plugins may come and go while their sources are at work.
-    patterns = [source.pattern for source in sources]
     texts = [(slot.role, text) for slot in slots for text in slot.text.texts(NOT_DATA)]
-    found = [_found(texts, source, pattern, limits) for source, pattern in zip(sources, patterns, strict=True)]
-    asked = [(source, pattern, items) for source, pattern, items in zip(sources, patterns, found, strict=True) if items]
+    asked: list[tuple[PlaceholderSource, re.Pattern[str], dict[str, Found]]] = []
+    for source in sources:
+        pattern = source.pattern  # asked for once: plugins may come and go while their sources are at work
+        items = _found(texts, source, pattern, limits)
+        if items:
+            asked.append((source, pattern, items))
     if not asked:
         return
     async with asyncio.TaskGroup() as group:
@@ -65,8 +67,12 @@ def _found(
     """The placeholders in ``texts``, each with its role, that the source is asked for."""
     found: dict[str, Found] = {}
     roles = source.roles
-    for text in (text for role, text in texts if role in roles):
-        for match in matches(pattern, text):
+    for role, text in texts:
+        if role not in roles:
+            continue
+        for match in pattern.finditer(text):
+            if not match[0]:
+                continue
             found.setdefault(match[0], Found(match[0], tuple(group or "" for group in match.groups())))
             if len(found) > limits.found:
                 raise PromptLimitError(

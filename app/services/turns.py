@@ -12,7 +12,8 @@ from app.chat.prepare import Preparation
 from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config.settings import Settings
-from app.extend import CallFormat, EventSink, Preprocessor
+from app.extend import CallFormat, PhaseDone, Preprocessor
+from app.observe.bus import EventBus
 from app.observe.dumps import DebugDumps
 from app.plugins.in_process_context import standing_in
 from app.prompt.engine import PromptEngine
@@ -30,7 +31,7 @@ def turn_parts(
     engine: PromptEngine,
     preprocessors: Sequence[Preprocessor],
     router: Router,
-    events: EventSink,
+    events: EventBus,
     background: BackgroundTasks,
     dumps: DebugDumps,
     ids: Ids,
@@ -39,7 +40,9 @@ def turn_parts(
     zone = in_force.zone()
     return TurnParts(
         upstream=upstream,
-        preparation=Preparation(engine, preprocessors, events, dumps.dump),
+        preparation=Preparation(
+            engine, preprocessors, events, dumps.dump, phases_wanted=lambda: events.wanted(PhaseDone)
+        ),
         call_tool=router.call,
         find_spec=router.find_spec,
         events=events,

@@ -73,7 +73,11 @@ class Dispatch:
         kept: Reply | None = None
         try:
             while not plan.over:
-                candidate = await self._placed(plan)
+                able = plan.next(self.timer())
+                if not able:
+                    await self.sleep(plan.pause())
+                    continue
+                candidate = _placed_at_once(able) or await self._placed(plan, able)
                 if candidate is None:
                     continue
                 outcome = await self._attempt(candidate, sending)
@@ -101,16 +105,8 @@ class Dispatch:
             if kept is not None:
                 await kept.close()
 
-    async def _placed(self, plan: FailOver) -> Candidate | None:
-        """A candidate at which a place was taken; None after a pause, and when the wait for a place was in vain."""
-        able = plan.next(self.timer())
-        if not able:
-            await self.sleep(plan.pause())
-            return None
-        for candidate in able:
-            if candidate.standing.has_room:
-                candidate.standing.take()
-                return candidate
+    async def _placed(self, plan: FailOver, able: Sequence[Candidate]) -> Candidate | None:
+        """The candidate of these at which a place came free and was taken; None when the wait was in vain."""
         place = await self.fleet.wait([candidate.standing for candidate in able], self.limits.queue)
         for candidate in tuple(able):
             if place is None:
@@ -126,7 +122,11 @@ class Dispatch:
         try:
             outcome: Reply | Fault | UpstreamStatusError = await self.send(candidate.target, sending)
             if isinstance(outcome, Reply):
-                if outcome.status == 200 or sending.any_status:
+                if outcome.status == 200:
+                    candidate.succeeded()
+                    outcome.hold(standing)
+                    return outcome
+                if sending.any_status:
                     wanted = parse_retry_after(outcome.headers.get("Retry-After"), self.clock())
                     self._rate(candidate, outcome.status, wanted)
                     if outcome.status < 300:
@@ -225,6 +225,15 @@ class Dispatch:
         _log.warning(
             "upstream %s, attempt %d of %d: %s; %s", place, candidate.attempts, self.policy.attempts, what, follows
         )
+
+
+def _placed_at_once(able: Sequence[Candidate]) -> Candidate | None:
+    """The first candidate that has room, with a place taken there."""
+    for candidate in able:
+        if candidate.standing.has_room:
+            candidate.standing.take()
+            return candidate
+    return None
 
 
 def _without_key(body: bytes, target: UpstreamTarget) -> bytes:

@@ -37,8 +37,12 @@ class Source(Protocol):
 
     status: int
     headers: Mapping[str, str]
-    header_items: Sequence[tuple[str, str]]
     host: str
+
+    @property
+    def header_items(self) -> Sequence[tuple[str, str]]:
+        """The headers in order, repeated ones too."""
+        ...
 
     def take(self) -> bytes | None:
         """What is buffered (``b""``: nothing yet), None at the end; raises ``UpstreamBrokenError``."""

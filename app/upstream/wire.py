@@ -152,10 +152,13 @@ class _Answer:
     def __init__(self, response: aiohttp.ClientResponse, host: str) -> None:
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
-        self.header_items: Sequence[tuple[str, str]] = tuple(response.headers.items())
         self.host = host
         self._response = response
         self._content = response.content
+
+    @property
+    def header_items(self) -> Sequence[tuple[str, str]]:
+        return tuple(self._response.headers.items())
 
     def take(self) -> bytes | None:
         content = self._content

@@ -44,7 +44,9 @@ class AccessTable:
     def __init__(self, rules: Sequence[Rule], further_paths: Iterable[str] = ()) -> None:
         self._paths = PathTable(dict.fromkeys((*(rule.template.path for rule in rules), *further_paths)))
         special = [rule for rule in rules if rule.access is not Access.KEY]
-        self._fixed = {rule.template.path: rule for rule in special if rule.template.fixed}
+        self._fixed = {
+            rule.template.path: None if rule.access is Access.KEY else rule for rule in rules if rule.template.fixed
+        }
         self._others = tuple(rule for rule in special if not rule.template.fixed)
         self._without_key = tuple(filter(None, (_without_key(rule) for rule in special)))
         self._special = tuple(special)
@@ -55,9 +57,8 @@ class AccessTable:
 
     def rule(self, path: str, method: str) -> Rule | None:
         """The rule of a canonical path; None: the key is needed."""
-        found = self._fixed.get(path)
-        if found is not None:
-            return found
+        if path in self._fixed:
+            return self._fixed[path]
         fitting = [rule for rule in self._others if rule.route.path_regex.match(path)]
         return next((rule for rule in fitting if method in (rule.route.methods or ())), fitting[0] if fitting else None)
 

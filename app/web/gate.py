@@ -133,14 +133,12 @@ class Gate:
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(
-                    raw=[pair for pair in message.get("headers", ()) if pair[0].lower() not in _OURS]
-                )
+                headers = [pair for pair in message.get("headers", ()) if pair[0].lower() not in _OURS]
                 if allowed is not None:
-                    headers["Access-Control-Allow-Origin"] = allowed
+                    headers.append((b"access-control-allow-origin", allowed.encode("latin-1")))
                 if allowed != "*":
-                    headers.add_vary_header("Origin")
-                message = {**message, "headers": headers.raw}
+                    MutableHeaders(raw=headers).add_vary_header("Origin")
+                message = {**message, "headers": headers}
             await send(message)
 
         return sending

@@ -31,6 +31,23 @@ def test_listeners_and_subscribers_get_every_event_in_order() -> None:
     asyncio.run(main())
 
 
+def test_a_kind_of_event_is_wanted_while_somebody_hears_it() -> None:
+    async def main() -> None:
+        bus = EventBus()
+        assert not bus.wanted(RoundStarted)
+        subscription = bus.subscribe()
+        assert bus.wanted(RoundStarted)
+        subscription.close()
+        assert not bus.wanted(RoundStarted)
+        bus.listen(lambda _event: None, FirstToken)
+        assert bus.wanted(FirstToken)
+        assert not bus.wanted(RoundStarted)
+        bus.listen(lambda _event: None)
+        assert bus.wanted(RoundStarted)
+
+    asyncio.run(main())
+
+
 def test_a_full_queue_drops_and_counts_and_does_not_hold_up_the_others() -> None:
     async def main() -> None:
         bus = EventBus()

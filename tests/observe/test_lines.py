@@ -52,6 +52,32 @@ def test_times_are_told_in_the_configured_zone(zone: str, expected: str) -> None
     assert LineFormatter("%(asctime)s", ZoneInfo(zone)).format(record) == expected
 
 
+def test_forms_that_share_a_record_each_tell_their_own_line() -> None:
+    record = logging.LogRecord("x", logging.INFO, "f", 1, "tool %s", ("a\nb",), None)
+    record.created = 1_700_000_000.25
+    screen = LineFormatter("%(asctime)s %(message)s", ZoneInfo("UTC"))
+    file = LineFormatter("[%(levelname)s] %(message)s %(asctime)s", ZoneInfo("UTC"))
+    elsewhere = LineFormatter("%(asctime)s", ZoneInfo("Asia/Tokyo"))
+    assert screen.format(record) == "2023-11-14 22:13:20.250+00:00 tool a\\nb"
+    assert file.format(record) == "[INFO] tool a\\nb 2023-11-14 22:13:20.250+00:00"
+    assert elsewhere.format(record) == "2023-11-15 07:13:20.250+09:00"
+
+
+def test_a_message_is_made_once_however_many_forms_write_it() -> None:
+    class Counted:
+        times = 0
+
+        def __str__(self) -> str:
+            self.times += 1
+            return "text"
+
+    counted = Counted()
+    record = logging.LogRecord("x", logging.INFO, "f", 1, "%s", (counted,), None)
+    for layout in ("%(message)s", "[%(message)s]"):
+        LineFormatter(layout, ZoneInfo("UTC")).format(record)
+    assert counted.times == 1
+
+
 def test_level_and_zone_can_be_set_anew_while_others_forms_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     root = logging.getLogger()
     ours, others = logging.StreamHandler(io.StringIO()), logging.StreamHandler(io.StringIO())
