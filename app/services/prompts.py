@@ -70,7 +70,7 @@ def _prompt_settings(in_force: InForce, image_key: str) -> PromptSettings:
         detectors=config.families.detectors,
         super_detectors=config.families.super_detectors,
         zone=config.report_zone,
-        port=in_force.port(),
+        port=settings.port or in_force.port(),
         image_key=image_key or settings.image_key,
         expand_agents_in_all_roles=settings.expand_agents_in_all_roles,
         resolve_variables_in_any_order=settings.resolve_variables_in_any_order,
