@@ -203,8 +203,12 @@ class Workshop:
         return faults
 
     def lost_tasks(self) -> list[str]:
-        """Tasks that were acknowledged and of which nothing tells how they ended; none may wait any more."""
-        told = "".join(path.read_text("utf-8") for path in (self._home / "VCPTimedResults").glob("*.json"))
+        """Tasks that were acknowledged and of which nothing tells how they ended; none may wait any more.
+
+        A result tells it, and so does ``failed/``: a kill between the two leaves a failed task without its result.
+        """
+        folders = (self._home / "VCPTimedResults", self._home / "VCPTimedContacts" / "failed")
+        told = "".join(path.read_text("utf-8") for folder in folders for path in folder.glob("*.json"))
         return sorted(name for name in self.tasks if name not in told)
 
 

@@ -30,9 +30,13 @@ def test_half_files_double_runs_and_lost_results_are_faults(tmp_path: Path) -> N
 
 def test_a_task_of_which_nothing_tells_is_lost_and_one_in_a_running_folder_still_waits(tmp_path: Path) -> None:
     workshop = Workshop(tmp_path)
-    workshop.tasks |= {"t", "u"}
-    for folder in ("VCPTimedResults", "VCPTimedContacts/.running"):
+    workshop.tasks |= {"t", "u", "v"}
+    for folder, name in (
+        ("VCPTimedResults", "t"),
+        ("VCPTimedContacts/.running", "t"),
+        ("VCPTimedContacts/failed", "v"),
+    ):
         (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / "t.json").write_text('{"taskId": "t"}')
+        (tmp_path / folder / f"{name}.json").write_text(f'{{"taskId": "{name}"}}')
     assert workshop.lost_tasks() == ["u"]
     assert [path.name for path in workshop.waiting] == ["t.json"]
