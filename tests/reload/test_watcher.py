@@ -297,7 +297,7 @@ def test_used_up_watches_are_told_once_and_looking_takes_their_place(
         async with watching(home, replace(QUICK, look_every=NEVER), refused) as seen:
             for number in range(3):
                 add_plugin(home, f"P{number}")
-                await until(lambda number=number: f"Plugin/P{number}/plugin-manifest.json" in seen.files)  # type: ignore[misc]
+                await until(lambda number=number: f"Plugin/P{number}/plugin-manifest.json" in seen.files)
 
     run(main())
     (record,) = caplog.records

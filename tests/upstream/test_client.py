@@ -449,7 +449,7 @@ def test_cancelling_the_wait_before_another_attempt_ends_it() -> None:
             resting.set()
             await asyncio.Event().wait()
 
-        async with serving(always(answer(503))) as server, client_of(server.url, naps=sleep) as client:  # type: ignore[arg-type]
+        async with serving(always(answer(503))) as server, client_of(server.url, naps=sleep) as client:
             task = asyncio.create_task(ask(client))
             await resting.wait()
             task.cancel()

@@ -59,7 +59,7 @@ class Survey:
 
     def kinds(self) -> list[tuple[str, int]]:
         """Extensions and how many files have them, the most frequent first."""
-        counted = Counter(os.path.splitext(file.path)[1].lower() or "-" for file in self.files)  # noqa: PTH122 - text
+        counted = Counter(os.path.splitext(file.path)[1].lower() or "-" for file in self.files)  # noqa: PTH122 - names, not paths
         return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
 
     def duplicates(self) -> list[list[File]]:
