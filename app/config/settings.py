@@ -24,10 +24,15 @@ DEFAULT_ZONE = "Asia/Shanghai"
 
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-NEEDS_RESTART = frozenset({"HOST", "PORT", "Key", "ShutdownSeconds", "LiveReload", "ServerLog"})
+NEEDS_RESTART = frozenset(
+    {"HOST", "PORT", "Key", "ShutdownSeconds", "LiveReload", "ServerLog", "ToolSocketPort", "ToolSocketHost"}
+    | {"Main_Server_URL", "ServerName", "NodeCaFile"}
+)
 """Settings that are read once, at the start; all others are in force as soon as they are reloaded (spec 5.11)."""
 
-_SECRETS = frozenset({"Key", "API_Key", "Image_Key", "File_Key", "UpstreamProxy", "AdminPassword"})
+_SECRETS = frozenset(
+    {"Key", "API_Key", "Image_Key", "File_Key", "UpstreamProxy", "AdminPassword", "VCP_Key", "ToolSocketToken"}
+)
 _MAX_SHOWN = 40
 PASSED_THROUGH = (
     *(f"POST images/{kind}" for kind in ("generations", "edits", "variations")),
@@ -179,6 +184,7 @@ class Settings(BaseSettings):
     key: str = Field(default="", alias="Key", repr=False)
     image_key: str = Field(default="", alias="Image_Key", repr=False)
     file_key: str = Field(default="", alias="File_Key", repr=False)
+    socket_key: str = Field(default="", alias="VCP_Key", repr=False)
     admin_username: str = Field(default="", alias="AdminUsername")
     admin_password: str = Field(default="", alias="AdminPassword", repr=False)
     metrics_public: Flag = Field(default=False, alias="MetricsPublic")
@@ -241,6 +247,37 @@ class Settings(BaseSettings):
     background_result_count: int = Field(default=10_000, alias="BackgroundResultCount", ge=0, le=1_000_000)
     callback_base_url: WebAddress = Field(default="", alias="CALLBACK_BASE_URL")
     callback_body_limit_mb: int = Field(default=8, alias="CallbackBodyLimitMB", ge=1, le=32)
+
+    # WebSockets
+    socket_max_connections: int = Field(default=2000, alias="SocketMaxConnections", ge=1, le=100_000)
+    socket_frames_per_second: int = Field(default=200, alias="SocketFramesPerSecond", ge=1, le=1_000_000)
+    socket_max_frame_mb: int = Field(default=1, alias="SocketMaxFrameMB", ge=1, le=1024)
+    socket_queue_mb: int = Field(default=16, alias="SocketQueueMB", ge=1, le=4096)
+    socket_incoming_mb: int = Field(default=512, alias="SocketIncomingMB", ge=1, le=65_536)
+    socket_ping_seconds: Seconds = Field(default=30, alias="SocketPingSeconds")
+    log_replay_count: int = Field(default=100, alias="LogReplayCount", ge=0, le=10_000)
+    log_replay_hours: float = Field(default=24, alias="LogReplayHours", ge=0, le=8_760, allow_inf_nan=False)
+
+    # Nodes
+    node_keys_only: Flag = Field(default=False, alias="NodeKeysOnly")
+    node_max_frame_mb: int = Field(default=128, alias="NodeMaxFrameMB", ge=1, le=1024)
+    main_server_url: str = Field(default="", alias="Main_Server_URL")
+    node_name: str = Field(default="", alias="ServerName")
+    node_labels: Names = Field(default=(), alias="NodeLabels")
+    node_file_roots: Names = Field(default=(), alias="NodeFileRoots")
+    node_ca_file: str = Field(default="", alias="NodeCaFile")
+
+    # Tool clients
+    tool_socket_frame_mb: int = Field(default=8, alias="ToolSocketFrameMB", ge=1, le=1024)
+    tool_socket_arguments_mb: int = Field(default=1, alias="ToolSocketArgumentsMB", ge=1, le=1024)
+    tool_socket_result_mb: int = Field(default=4, alias="ToolSocketResultMB", ge=1, le=1024)
+    tool_socket_seconds: Seconds = Field(default=60, alias="ToolSocketSeconds")
+    tool_socket_port: int = Field(default=0, alias="ToolSocketPort", ge=0, le=65_535)
+    tool_socket_host: Host = Field(default="127.0.0.1", alias="ToolSocketHost")
+    tool_socket_token: str = Field(default="", alias="ToolSocketToken", repr=False)
+    tool_socket_origins: Origins = Field(default=(), alias="ToolSocketOrigins")
+    tool_socket_max_connections: int = Field(default=64, alias="ToolSocketMaxConnections", ge=1, le=100_000)
+    tool_socket_frames_per_second: int = Field(default=100, alias="ToolSocketFramesPerSecond", ge=1, le=1_000_000)
 
     # Scheduled calls
     schedule_max_pending: int = Field(default=10_000, alias="ScheduleMaxPending", ge=1, le=100_000)

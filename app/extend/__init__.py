@@ -6,6 +6,8 @@ other. All value types are immutable. JSON values are plain Python values as a J
 
 from app.extend.calls import CallFormat, CallOutcome, FoundCall
 from app.extend.events import (
+    ApprovalAsked,
+    ApprovalSettled,
     BackgroundResult,
     CallFinished,
     CallFound,
@@ -15,6 +17,9 @@ from app.extend.events import (
     Event,
     EventSink,
     FirstToken,
+    Informed,
+    NodeJoined,
+    NodeLeft,
     PhaseDone,
     Pushed,
     Reloaded,
@@ -46,6 +51,7 @@ from app.extend.server import (
     UpstreamResolver,
     UpstreamTarget,
 )
+from app.extend.sockets import DeclaredSocket, Socket, SocketHandler, SocketRequest, SocketSource
 from app.extend.tools import (
     LOCAL,
     CallContext,
@@ -67,6 +73,8 @@ from app.extend.values import Body, Clock, Dump, Json, Message, no_dump
 __all__ = [
     "LOCAL",
     "Access",
+    "ApprovalAsked",
+    "ApprovalSettled",
     "BackgroundResult",
     "Body",
     "CallContext",
@@ -79,6 +87,7 @@ __all__ = [
     "CallTool",
     "Clock",
     "DeclaredRoute",
+    "DeclaredSocket",
     "DiaryWritten",
     "Door",
     "Dump",
@@ -91,10 +100,13 @@ __all__ = [
     "FoundCall",
     "Guard",
     "InProcessPlugin",
+    "Informed",
     "Json",
     "Lifecycle",
     "Message",
     "Mute",
+    "NodeJoined",
+    "NodeLeft",
     "Outcome",
     "PathKey",
     "PhaseDone",
@@ -113,6 +125,10 @@ __all__ = [
     "RoundFinished",
     "RoundStarted",
     "RouteSource",
+    "Socket",
+    "SocketHandler",
+    "SocketRequest",
+    "SocketSource",
     "Stage",
     "StaticRefreshed",
     "TaskFinished",

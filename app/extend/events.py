@@ -58,7 +58,7 @@ class CallFound:
 
 @dataclass(frozen=True, slots=True)
 class CallStarted:
-    """A tool's work begins."""
+    """A tool's work begins: in process ``pid``, or on the far ``node``."""
 
     turn_id: str
     call_id: str
@@ -67,6 +67,7 @@ class CallStarted:
     origin: str
     eager: bool
     pid: int | None = None
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,53 @@ class Pushed:
 
 
 @dataclass(frozen=True, slots=True)
+class Informed:
+    """Something for those who watch the inner workings (clients of type VCPInfo); ``message`` has a ``type`` (6.5)."""
+
+    source: str
+    message: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAsked:
+    """A call waits for a person's word (spec 7.6). ``asked_at`` in seconds since the epoch, ``seconds`` it waits."""
+
+    request_id: str
+    call: ToolCall
+    context: CallContext
+    asked_at: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalSettled:
+    """A call waits no longer. ``approved`` is None when nobody answered; ``by`` names who did, ``reason`` why not."""
+
+    request_id: str
+    tool: str
+    approved: bool | None
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJoined:
+    """A far node is connected and has told its ``tools``; once more when they are different ones."""
+
+    node: str
+    address: str
+    tools: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLeft:
+    """A far node is gone with all its tools."""
+
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class StaticRefreshed:
     """A static plugin ran; ``problem`` says why its value stayed as it was (empty: it is new)."""
 
@@ -213,6 +261,11 @@ Event = (
     | TaskScheduled
     | TaskFinished
     | Pushed
+    | Informed
+    | ApprovalAsked
+    | ApprovalSettled
+    | NodeJoined
+    | NodeLeft
     | StaticRefreshed
     | Reloaded
 )

@@ -23,6 +23,8 @@ class Door(StrEnum):
     COMMAND_LINE = "command_line"
     SCHEDULE = "schedule"
     AGENT = "agent"  # an in-process plugin, or an agent of one
+    TOOL_SOCKET = "tool_socket"
+    NODE = "node"  # another server, whose node we are
 
 
 class ErrorKind(StrEnum):
@@ -184,7 +186,8 @@ class ToolSource(Protocol):
     ) -> ToolResult:
         """Run the call and return its result; never raises into the turn.
 
-        ``started(pid=…)`` is called when the work begins, after any waiting for a place; only the first time counts.
+        ``started(pid=…)`` or ``started(node=…)`` is called when the work begins, after any waiting for a place; only
+        the first time counts.
         """
         ...
 

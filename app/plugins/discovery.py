@@ -30,6 +30,9 @@ from app.plugins.sources import digest, python_sources
 IMAGE_SERVER = "ImageServer"
 """The plugin that serves pictures."""
 
+VCP_LOG = "VCPLog"
+"""The plugin of older installations whose settings may hold the key of WebSockets."""
+
 ParseEnv = Callable[[str], Mapping[str, str]]
 """Reads the text of a ``config.env`` (spec 2.1)."""
 
@@ -85,8 +88,16 @@ class PluginSet:
     @property
     def image_key(self) -> str:
         """The ``Image_Key`` in the picture server's own ``config.env``, which beats the server's; empty without one."""
-        server = next((plugin for plugin in self.plugins if plugin.name == IMAGE_SERVER), None)
-        return server.own.get("Image_Key", "") if server is not None else ""
+        return self._own(IMAGE_SERVER, "Image_Key")
+
+    @property
+    def socket_key(self) -> str:
+        """The ``VCP_Key`` in VCPLog's own ``config.env``, which beats the server's; empty without one."""
+        return self._own(VCP_LOG, "VCP_Key")
+
+    def _own(self, name: str, key: str) -> str:
+        plugin = next((plugin for plugin in self.plugins if plugin.name == name), None)
+        return plugin.own.get(key, "").strip() if plugin is not None else ""
 
 
 def discover(

@@ -26,6 +26,7 @@ from app.extend import (
     Preprocessor,
     Reloaded,
     RouteSource,
+    SocketSource,
     ToolSource,
     UpstreamResolver,
 )
@@ -39,7 +40,7 @@ from app.reload.reloader import Reloader
 from app.reload.watcher import Pace, Watcher
 from app.schedule.folder import TaskFolder
 from app.schedule.runner import ScheduleRunner
-from app.services import observing, plugin_hosts, prompts, schedules, turns, upstreams
+from app.services import connections, observing, plugin_hosts, prompts, schedules, turns, upstreams
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.stopping import END_SECONDS, Stopping
@@ -104,7 +105,7 @@ class Services:
         self._fallback_resolver = resolver
         self._placeholders = tuple(placeholders)
         self._preprocessors = tuple(preprocessors)
-        self._lifecycles = tuple(lifecycles)
+        self._lifecycles: tuple[Lifecycle, ...] = tuple(lifecycles)
         self._applied: list[Callable[[Config], None]] = []
 
         # What needs nothing but the configuration.
@@ -150,6 +151,11 @@ class Services:
         )
         self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.statics, self.in_process)
         self.routes = (*routes, self.in_process)
+
+        # Who is connected over a WebSocket.
+        self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key)
+        self.sockets: tuple[SocketSource, ...] = (self.hub,)
+        self._lifecycles += (self.hub,)
 
         # Tools: the one way to call them, and calls that are put off.
         task_folder = TaskFolder(config.home)
@@ -198,6 +204,10 @@ class Services:
     def key(self) -> str:
         """The key that clients show."""
         return self.in_force.key
+
+    def socket_key(self) -> str:
+        """The key that WebSocket clients show: VCPLog's own, ``VCP_Key``, or the server's key (spec 2.2)."""
+        return self.found_plugins.socket_key or self.settings.socket_key or self.key
 
     @property
     def port(self) -> int:

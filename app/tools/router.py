@@ -85,14 +85,14 @@ class Router:
         result = ToolResult(error_kind=ErrorKind.CANCELLED, message=both("调用已取消", "the call was cancelled"))
         outcome = Outcome.CANCELLED
 
-        def started(pid: int | None = None) -> None:
+        def started(pid: int | None = None, node: str = "") -> None:
             nonlocal begun
             if begun is not None:
                 return  # a source that tries twice still runs one call
             begun = time.monotonic()
             assert spec is not None
             self._events.publish(
-                CallStarted(context.turn_id, call.id, call.tool, context.door, spec.origin, context.eager, pid)
+                CallStarted(context.turn_id, call.id, call.tool, context.door, spec.origin, context.eager, pid, node)
             )
 
         try:

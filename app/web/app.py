@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app import __version__
 from app.extend import Access, Reloaded, RouteSource
 from app.services import Services
+from app.web.addresses import client_address
 from app.web.admin_access import AdminAccess
 from app.web.blocking import AddressBlocks
 from app.web.chat import ChatRoute
@@ -31,8 +32,12 @@ from app.web.openapi import describe_routes
 from app.web.pass_through import PassThrough
 from app.web.plugin_callback import CALLBACK_PATHS, plugin_callback_routes
 from app.web.schedule_task import schedule_task_routes
+from app.web.socket_connection import SocketLimits
+from app.web.socket_gate import SocketGate
 
 log = logging.getLogger(__name__)
+
+MIB = 1024 * 1024
 
 CHAT_PATHS = {"/v1/chat/completions": False, "/v1/chatvcp/completions": True}
 """Path of each chat route, and whether it shows tool results whatever the setting says."""
@@ -89,6 +94,7 @@ def create_app(services: Services) -> ASGIApp:
         blocks=blocks,
         cors_origins=lambda: services.settings.cors_origins,
         admin=admin,
+        sockets=_socket_gate(services, blocks),
         tell_themselves=CHAT_PATHS,  # one line for each turn is enough
     )
     services.metrics.watch("vcp_blocked_addresses", "Addresses that are refused now.", blocks.count)
@@ -97,6 +103,27 @@ def create_app(services: Services) -> ASGIApp:
     )
     services.events.listen(lambda _event: routes.renew(), Reloaded)
     return routes.gate
+
+
+def _socket_gate(services: Services, blocks: AddressBlocks) -> SocketGate:
+    def limits() -> SocketLimits:
+        settings = services.settings
+        return SocketLimits(
+            message_bytes=settings.socket_max_frame_mb * MIB,
+            queue_bytes=settings.socket_queue_mb * MIB,
+            incoming_bytes=settings.socket_incoming_mb * MIB,
+            frames_per_second=settings.socket_frames_per_second,
+            ping_seconds=settings.socket_ping_seconds,
+        )
+
+    return SocketGate(
+        [declared for source in services.sockets for declared in source.sockets()],
+        blocks=blocks,
+        address=lambda scope: client_address(scope, services.settings.trusted_proxies),
+        limits=limits,
+        connections=lambda: services.settings.socket_max_connections,
+        stopping=lambda: services.stopping.begun,
+    )
 
 
 class _Routes:

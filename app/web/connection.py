@@ -33,6 +33,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it too
         super().connection_made(transport)
         self._in_head = False
+        self._upgraded = False
         self._head_bytes = 0
         self._watch: asyncio.TimerHandle | None = self.loop.call_later(HEAD_SECONDS, self._too_slow)
         self._untaken = 0
@@ -46,6 +47,8 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         begun = self._in_head
         super().data_received(data)
+        if self._upgraded:
+            return
         if self._in_head:
             self._head_bytes = self._head_bytes + len(data) if begun else 0
             if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
@@ -116,6 +119,11 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
         else:  # the next request began to come while the last one is still being answered
             self._watch = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def handle_websocket_upgrade(self) -> None:
+        self._upgraded = True  # the transport has another protocol from now on
+        self._stop_watch()
+        super().handle_websocket_upgrade()
 
     def _unsupported_upgrade_warning(self) -> None:
         """Nothing: the request is answered like any other, and uvicorn's advice to install libraries misleads."""

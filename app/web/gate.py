@@ -44,9 +44,9 @@ class Gate:
     """ASGI middleware around the whole app (spec 1.1 - 1.3, 1.11; B1, B2, B5, B6, B12, B18).
 
     What a path needs is said by ``table``, which may be replaced at any time; a path without a rule needs the key,
-    whether it has a route or not, and everything in the administrators' part needs their login. Nothing of a body is
-    read before the request was seen to be allowed. The log has a line with the address for every POST; routes at the
-    paths that ``tell_themselves`` write it.
+    whether it has a route or not, and everything in the administrators' part needs their login. ``sockets`` is the gate
+    of WebSockets. Nothing of a body is read before the request was seen to be allowed. The log has a line with the
+    address for every POST; routes at the paths that ``tell_themselves`` write it.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class Gate:
         blocks: AddressBlocks,
         cors_origins: Callable[[], Sequence[str]],
         admin: AdminAccess,
+        sockets: ASGIApp,
         tell_themselves: Iterable[str] = (),
     ) -> None:
         self._app = app
@@ -68,6 +69,7 @@ class Gate:
         self._blocks = blocks
         self._origins = cors_origins
         self._admin = admin
+        self._sockets = sockets
         self._tell_themselves = frozenset(tell_themselves)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -75,21 +77,16 @@ class Gate:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+        if scope["type"] == "websocket":
+            await self._sockets(scope, receive, send)
+            return
         scope[CLIENT_IP] = address = client_address(scope, self._trusted())
         table = self.table
         scope["path"] = path = table.canonical(scope["path"])
         headers = Headers(scope=scope)
-        websocket = scope["type"] == "websocket"
-        method = "GET" if websocket else scope["method"]
+        method = scope["method"]
         rule = table.rule(path, method)
         for_admins = is_admin_path(path) or (rule is not None and rule.access is Access.ADMIN)
-        if websocket:
-            if self._refusal(path, method, rule, headers, address, for_admins) is None:
-                await self._app(scope, receive, send)
-                return
-            await receive()
-            await send({"type": "websocket.close", "code": 1008})
-            return
         send = self._with_cors(headers, send, for_admins)
         if method == "OPTIONS" and not for_admins:
             await self._preflight(headers, send)

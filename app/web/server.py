@@ -7,6 +7,7 @@ import contextlib
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Generator
+from functools import partial
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp
 from app.config.addresses import own_address
 from app.errors import ConfigError, both
 from app.web.connection import Connection
+from app.web.socket_connection import SocketConnection, SocketTraffic
 
 BACKLOG = 2048
 GRACE = 3
@@ -32,7 +34,7 @@ _TICK = 0.1
 async def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, *, grace: int = GRACE) -> AsyncIterator[str]:
     """Serve ``app`` while the block runs; yields the base address without a path, such as ``http://127.0.0.1:4711``.
 
-    Port 0 takes a free port. Lifespan events are sent; WebSockets and the access log are off; signals are left alone.
+    Port 0 takes a free port. Lifespan events are sent; the access log is off; signals are left alone.
     Open answers have ``grace`` seconds to end. Raises ConfigError when the address is taken or none of this machine,
     or when the application's start fails.
     """
@@ -44,11 +46,13 @@ async def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, *, grace: 
 async def _serving(app: ASGIApp, host: str, port: int, grace: int) -> AsyncIterator[tuple[str, _Server]]:
     listener = _listener(host, port)
     bound = listener.getsockname()[1]
+    sockets = SocketTraffic()
     server = _Server(
         uvicorn.Config(
             app,
             http=Connection,
-            ws="none",
+            ws=partial(SocketConnection, sockets),  # type: ignore[arg-type]  # called like the class that it makes
+            ws_per_message_deflate=False,  # a broadcast is one text for all, and nothing unpacks to more than was sent
             lifespan="on",
             access_log=False,
             log_config=None,
@@ -72,6 +76,7 @@ async def _serving(app: ASGIApp, host: str, port: int, grace: int) -> AsyncItera
             await running
         finally:
             listener.close()
+            await sockets.close_all(ABANDON_SECONDS)
             if open_answers := list(server.server_state.tasks):
                 await asyncio.wait(open_answers, timeout=min(grace, GRACE))  # cancelled by now: let them clean up
 

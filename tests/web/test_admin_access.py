@@ -13,7 +13,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message
+from starlette.types import ASGIApp
 
 from app.extend import Access, DeclaredRoute
 from app.services import Services
@@ -26,9 +26,6 @@ from app.web.admin_access import (
     LoginAttempts,
 )
 from app.web.app import create_app
-from app.web.blocking import AddressBlocks
-from app.web.declared import AccessTable
-from app.web.gate import Gate
 from tests.web.asgi import BEARER, KEY, ask, services_in
 
 SET = ("AdminUsername=Chef", "AdminPassword=пароль:密码")
@@ -242,47 +239,6 @@ def test_b18_pages_of_other_sites_may_not_read_anything(tmp_path: Path, path: st
     ):
         assert not [name for name in answer.headers if name.startswith("access-control")]
     assert get(app, path, origin, method="OPTIONS").status == 401
-
-
-def test_a_websocket_below_the_panel_needs_the_administrator_too(tmp_path: Path) -> None:
-    async def main() -> None:
-        reached: list[str] = []
-
-        async def inner(scope: Any, receive: Any, send: Any) -> None:
-            reached.append(scope["path"])
-            await receive()
-            await send({"type": "websocket.accept"})
-
-        gate = Gate(
-            inner,
-            key=lambda: KEY,
-            table=AccessTable(()),
-            trusted_proxies=tuple,
-            blocks=AddressBlocks(tmp_path / "none.json", enabled=lambda: True, clock=lambda: 0.0),
-            cors_origins=lambda: ("*",),
-            admin=AdminAccess(lambda: ("a", "b"), lambda: 0.0),
-        )
-        tries = [f"Bearer {KEY}", "", basic("a", "c")[1], basic("a", "b")[1]]
-        sent = [await websocket(gate, authorization) for authorization in tries]
-        assert sent == [*["websocket.close"] * 3, "websocket.accept"]
-        assert reached == ["/AdminPanel/live"]
-
-    asyncio.run(main())
-
-
-async def websocket(app: ASGIApp, authorization: str) -> str:
-    sent: list[Message] = []
-
-    async def receive() -> Message:
-        return {"type": "websocket.connect"}
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    headers = [(b"authorization", authorization.encode())] if authorization else []
-    scope = {"type": "websocket", "path": "/AdminPanel/live", "headers": headers, "client": ("127.0.0.1", 1)}
-    await app(scope, receive, send)
-    return str(sent[0]["type"])
 
 
 def test_credentials_that_change_count_at_once(tmp_path: Path) -> None:

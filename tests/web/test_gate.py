@@ -12,11 +12,8 @@ import pytest
 from starlette.types import Message
 
 from app.config.settings import read
-from app.web.admin_access import AdminAccess
 from app.web.app import create_app
-from app.web.blocking import KEY_FAILURES, AddressBlocks
-from app.web.declared import AccessTable
-from app.web.gate import Gate
+from app.web.blocking import KEY_FAILURES
 from tests.web.asgi import BEARER, KEY, app_in, ask, services_in
 
 OPENAI = ["/v1/chat/completions", "/v1/chatvcp/completions", "/v1/models", "/v1/embeddings"]
@@ -288,12 +285,8 @@ def test_many_wrong_keys_block_an_address_for_http_and_websockets_but_not_others
         assert (await ask(app, "GET", "/v1/models", BEARER, client="9.9.9.9")).json["error"]["code"] == "forbidden"
         assert (await ask(app, "OPTIONS", "/x", client="9.9.9.9")).status == 204
         assert (await ask(app, "GET", "/x", BEARER, client="9.9.9.8")).status == 404
-        reached: list[str] = []
-        blocks = AddressBlocks(tmp_path / "ip_blacklist.json", enabled=lambda: True, clock=lambda: 0.0)
-        for _ in range(KEY_FAILURES):
-            blocks.wrong_key("9.9.9.9")
-        assert await websocket(gate_before(reached, blocks), "9.9.9.9", f"Bearer {KEY}") == "websocket.close"
-        assert not reached
+        assert await websocket(app, "9.9.9.9", f"Bearer {KEY}") == 403
+        assert await websocket(app, "9.9.9.8", "Bearer no") == 401
 
     asyncio.run(main())
 
@@ -323,24 +316,8 @@ def test_requests_without_any_key_are_not_counted_as_wrong_keys(tmp_path: Path) 
     asyncio.run(main())
 
 
-def gate_before(reached: list[str], blocks: AddressBlocks) -> Gate:
-    async def inner(scope: Any, receive: Any, send: Any) -> None:
-        reached.append(scope["path"])
-        await receive()
-        await send({"type": "websocket.accept"})
-
-    return Gate(
-        inner,
-        key=lambda: KEY,
-        table=AccessTable((), ["/VCPlog"]),
-        trusted_proxies=tuple,
-        blocks=blocks,
-        cors_origins=lambda: ("*",),
-        admin=AdminAccess(lambda: ("", ""), lambda: 0.0),
-    )
-
-
-async def websocket(app: Any, client: str, authorization: str) -> str:
+async def websocket(app: Any, client: str, authorization: str) -> int:
+    """The status with which a WebSocket is refused."""
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -351,32 +328,17 @@ async def websocket(app: Any, client: str, authorization: str) -> str:
 
     scope = {
         "type": "websocket",
-        "path": "/vcplog/",
-        "raw_path": b"/vcplog/",
+        "path": "/VCPlog",
+        "raw_path": b"/VCPlog",
         "root_path": "",
         "query_string": b"",
         "headers": [(b"authorization", authorization.encode())],
         "client": (client, 1),
-        "app": None,
+        "subprotocols": [],
     }
     await app(scope, receive, send)
-    return str(sent[0]["type"])
-
-
-def test_a_websocket_needs_the_key_and_one_without_a_route_is_closed(tmp_path: Path) -> None:
-    async def main() -> None:
-        reached: list[str] = []
-        blocks = AddressBlocks(tmp_path / "none.json", enabled=lambda: True, clock=lambda: 0.0)
-        gate = gate_before(reached, blocks)
-        assert await websocket(gate, "127.0.0.1", "Bearer no") == "websocket.close"
-        assert reached == []
-        assert await websocket(gate, "127.0.0.1", f"Bearer {KEY}") == "websocket.accept"
-        assert reached == ["/VCPlog"]
-        app = app_in(tmp_path)
-        assert await websocket(app, "127.0.0.1", f"Bearer {KEY}") == "websocket.close"
-        assert await websocket(app, "127.0.0.1", "") == "websocket.close"
-
-    asyncio.run(main())
+    assert sent[0]["type"] == "websocket.http.response.start"
+    return int(sent[0]["status"])
 
 
 def test_a_fault_inside_a_route_is_a_500_without_a_stack_trace_and_keeps_the_cors_header(tmp_path: Path) -> None:

@@ -251,12 +251,12 @@ def test_a_slow_answer_is_not_cut_by_a_head_that_comes_behind_it(monkeypatch):
     asyncio.run(run())
 
 
-def test_a_request_for_a_websocket_is_answered_like_any_other_and_without_advice(caplog):
+def test_a_broken_handshake_of_a_websocket_is_refused_without_advice(caplog):
     async def run():
         async with serve(app_with()) as base:
             upgrade = b"Upgrade: websocket\r\nConnection: Upgrade, close\r\nSec-WebSocket-Version: 13\r\n"
             answer = await raw(base, [b"GET / HTTP/1.1\r\nHost: x\r\n" + upgrade + b"\r\n"])
-            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert answer.startswith(b"HTTP/1.1 400 ")
 
     asyncio.run(run())
     assert "pip install" not in caplog.text

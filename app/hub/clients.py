@@ -1,0 +1,82 @@
+"""One connected client, and what kinds there are (spec 6.1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from app.extend import Json, Socket, SocketRequest
+
+
+class ClientType(StrEnum):
+    """What a client is; the values are those of pushes and acknowledgements."""
+
+    VCP_LOG = "VCPLog"
+    VCP_INFO = "VCPInfo"
+    NODE = "DistributedServer"
+    CHROME_OBSERVER = "ChromeObserver"
+    CHROME_CONTROL = "ChromeControl"
+    ADMIN_PANEL = "AdminPanel"
+    TOOL_CLIENT = "ToolClient"
+
+
+Message = Mapping[str, Json]
+"""One JSON object of the wire; ``type`` says what it is."""
+
+
+def encoded(message: Message) -> bytes:
+    """The text of a message, in UTF-8."""
+    try:
+        return orjson.dumps(message)
+    except TypeError:  # halves of characters, numbers of any size
+        return json.dumps(message, separators=(",", ":")).encode()
+
+
+def decoded(text: str) -> Message | None:
+    """The message of a text, or None when it is no JSON object."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None
+
+
+class Client:
+    """An open connection of one type.
+
+    ``id`` is unique over restarts, ``name`` what the client calls itself (a device, a node), ``identity`` whose key it
+    brought (empty: the server's own), ``since`` when it came, in seconds since the epoch. ``notes`` is for who serves
+    the type.
+    """
+
+    __slots__ = ("_socket", "address", "id", "identity", "kind", "name", "notes", "since")
+
+    def __init__(self, kind: ClientType, request: SocketRequest, id: str, since: float, socket: Socket) -> None:
+        self.kind = kind
+        self.id = id
+        self.name = ""
+        self.address = request.address
+        self.identity = request.identity
+        self.since = since
+        self.notes: dict[str, Any] = {}
+        self._socket = socket
+
+    @property
+    def socket(self) -> Socket:
+        """The connection itself."""
+        return self._socket
+
+    def send(self, message: Message | bytes) -> bool:
+        """Put a message on its way (bytes: as ``encoded`` made them); False when the client is gone."""
+        return self._socket.send(message if isinstance(message, bytes) else encoded(message))
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        """Hang up."""
+        self._socket.close(code, reason)
