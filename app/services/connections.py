@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 
 from app.hub.clients import ClientType
 from app.hub.hub import Hub
+from app.hub.node_keys import NodeKeys
 from app.services.in_force import InForce
 
 MIB = 1024 * 1024
+POLICY = 1008
+"""Close code for who may not stay."""
 
 
-def hub(in_force: InForce, new_id: Callable[[str], str], socket_key: Callable[[], str]) -> Hub:
-    """Who is connected. ``socket_key`` is the key of now that WebSocket clients show."""
+def hub(in_force: InForce, new_id: Callable[[str], str], socket_key: Callable[[], str], node_keys: NodeKeys) -> Hub:
+    """Who is connected. ``socket_key`` is the key of now that WebSocket clients show; nodes may have their own."""
 
     def max_message_bytes(kind: ClientType) -> int:
         settings = in_force.settings
@@ -22,4 +25,16 @@ def hub(in_force: InForce, new_id: Callable[[str], str], socket_key: Callable[[]
     def keys(kind: ClientType) -> Sequence[str]:
         return () if kind is ClientType.NODE and in_force.settings.node_keys_only else (socket_key(),)
 
-    return Hub(new_id=new_id, clock=time.time, max_message_bytes=max_message_bytes, keys=keys)
+    def identify(kind: ClientType, key: str) -> str | None:
+        return node_keys.identify(key) if kind is ClientType.NODE else None
+
+    made = Hub(new_id=new_id, clock=time.time, max_message_bytes=max_message_bytes, keys=keys, identify=identify)
+    node_keys.on_end(lambda name: _hang_up(made, name))
+    return made
+
+
+def _hang_up(hub: Hub, node: str) -> None:
+    """End the connections of a node whose key counts no longer."""
+    for client in hub.clients(ClientType.NODE):
+        if client.identity == node:
+            client.close(POLICY, "the key of this node counts no longer")

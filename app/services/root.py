@@ -30,6 +30,7 @@ from app.extend import (
     ToolSource,
     UpstreamResolver,
 )
+from app.hub.node_keys import NodeKeys
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
 from app.plugins.callbacks import Callbacks
@@ -153,9 +154,10 @@ class Services:
         self.routes = (*routes, self.in_process)
 
         # Who is connected over a WebSocket.
-        self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key)
+        self.node_keys = NodeKeys(config.home, time.monotonic)
+        self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key, self.node_keys)
         self.sockets: tuple[SocketSource, ...] = (self.hub,)
-        self._lifecycles += (self.hub,)
+        self._lifecycles += (self.hub, self.node_keys)
 
         # Tools: the one way to call them, and calls that are put off.
         task_folder = TaskFolder(config.home)
