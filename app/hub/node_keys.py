@@ -10,7 +10,6 @@ import asyncio
 import hmac
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -103,6 +102,7 @@ class NodeKeys:
         """Watch the file."""
         self._look()
         self._looking = asyncio.create_task(self._watch())
+        self._looking.add_done_callback(_tell_of_end)
 
     async def _watch(self) -> None:
         while True:
@@ -118,8 +118,12 @@ class NodeKeys:
         """Watch no longer."""
         if self._looking is not None:
             self._looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._looking
+            await asyncio.wait([self._looking])
+
+
+def _tell_of_end(watch: asyncio.Task[None]) -> None:
+    if not watch.cancelled():
+        log.error("keys of nodes are watched no longer", exc_info=watch.exception())
 
 
 def _named(words: str, names: list[str]) -> str:
