@@ -31,6 +31,7 @@ from app.extend import (
     UpstreamResolver,
 )
 from app.hub.node_keys import NodeKeys
+from app.hub.node_state import NodeState
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
 from app.plugins.callbacks import Callbacks
@@ -155,6 +156,7 @@ class Services:
 
         # Who is connected over a WebSocket.
         self.node_keys = NodeKeys(config.home, time.monotonic)
+        self.node_states: Callable[[], Sequence[NodeState]] = tuple
         self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key, self.node_keys)
         self.sockets: tuple[SocketSource, ...] = (self.hub,)
         self._lifecycles += (self.hub, self.node_keys)
