@@ -66,13 +66,13 @@ async def _told(owner: Owner, key: str, settings: Settings, zone: tzinfo, *, as_
 
 
 def join_command(name: str, settings: Settings) -> str:
-    """What to type on the other machine; the words in angle brackets are for the person to fill in."""
-    address, key = both("本机地址", "this machine's address"), both("密钥", "key")
-    return f"VCP_KEY='<{key}>' vcp node --url 'ws://<{address}>:{settings.port}' --name {name}"
+    """What to type on the other machine; capitals stand for what the person puts in."""
+    return f"VCP_KEY=KEY vcp node --url ws://ADDRESS:{settings.port} --name {name}"
 
 
 def join_hints(settings: Settings) -> Iterator[str]:
-    """What else has to be done before another machine can come in."""
+    """What a person has to know of that command."""
+    yield both("KEY 换成该密钥，ADDRESS 换成本机地址", "KEY is that key, ADDRESS the address of this machine")
     if is_loopback(settings.host):
         yield both(
             f"HOST={settings.host} 只允许本机连接：请用 HOST=0.0.0.0 或反向代理（wss://），见 docs/nodes.md",
