@@ -96,9 +96,9 @@ def _keys(options: argparse.Namespace) -> int:
     found = known_keys(config, discover((config.home / "Plugin",), parse_values), os.environ)
     for key in found:
         shown = key.value if options.show else _masked(key)
-        print(f"{key.name:<14} {shown or '-'}")
+        print(f"{key.name:<16} {shown or '-'}")
         source = key.source or both("未设置", "not set")
-        print(f"{'':<14} {key.meaning}; {source}")
+        print(f"{'':<16} {key.meaning}; {source}")
     nodes = read_node_keys(config.home)
     for line in _node_lines(nodes, config.zone):
         print(line)

@@ -22,7 +22,7 @@ from tests.hub.clients import address, connected
 from tests.program import started, vcp
 from tests.server import run
 
-NAMES = ("Key", "Image_Key", "File_Key", "VCP_Key", "AdminPassword", "API_Key")
+NAMES = ("Key", "Image_Key", "File_Key", "VCP_Key", "ToolSocketToken", "AdminPassword", "API_Key")
 
 
 @pytest.fixture(autouse=True)
