@@ -16,6 +16,8 @@ from app.protocol.loopback import is_loopback
 from app.protocol.node_names import NODE_NAME_CHARS, is_node_name
 
 NODE_SCHEMES = ("ws", "wss", "http", "https")
+KEY_IN_ADDRESS = "/VCP_Key="
+"""What stands before a key that somebody left in the address (6.1)."""
 
 
 def check_connections(installation: Installation, plugins: PluginSet) -> Iterator[Finding]:
@@ -110,12 +112,7 @@ def _main_server(installation: Installation, plugins: PluginSet) -> Iterator[Fin
         )
     if not address:
         return
-    try:
-        parts = urlsplit(address)
-        scheme, host = parts.scheme.lower(), parts.hostname or ""
-        _ = parts.port
-    except ValueError:
-        scheme, host = "", ""
+    scheme, host = _scheme_and_host(address)
     if scheme not in NODE_SCHEMES or not host:
         yield _setting(
             Level.ERROR,
@@ -131,7 +128,7 @@ def _main_server(installation: Installation, plugins: PluginSet) -> Iterator[Fin
             "is not encrypted: key and contents are readable on the way; use wss:// beyond a network of your own",
         )
     key = settings.socket_key or plugins.socket_key or installation.environ.get("VCP_KEY", "")
-    if not key:
+    if not key and KEY_IN_ADDRESS not in address:
         yield _setting(
             Level.WARNING,
             "Main_Server_URL",
@@ -146,6 +143,15 @@ def _main_server(installation: Installation, plugins: PluginSet) -> Iterator[Fin
             "is still the placeholder of the example; no main server will take it",
             Topic.KEYS,
         )
+
+
+def _scheme_and_host(address: str) -> tuple[str, str]:
+    """Both of an address as ``vcp node`` reads it, without a scheme ``ws``; empty for what is none."""
+    try:
+        parts = urlsplit(address if "://" in address else f"ws://{address}")
+        return parts.scheme.lower(), (parts.hostname or "") if parts.port != 0 else ""
+    except ValueError:
+        return "", ""
 
 
 def _file_roots(installation: Installation) -> Iterator[Finding]:

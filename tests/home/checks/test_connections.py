@@ -119,6 +119,7 @@ def test_a_main_server_without_a_key_for_it_is_told(tmp_path: Path) -> None:
     assert told(found(tmp_path, address)) == [("warning", "config.env", "Main_Server_URL")]
     assert found(tmp_path, address, VCP_KEY="a-key-of-this-node-1") == []
     assert found(tmp_path, address, "VCP_Key=a-key-of-this-node-1") == []
+    assert found(tmp_path, f"{address}/vcp-distributed-server/VCP_Key=a-key-of-this-node-1") == []
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,8 @@ def test_a_main_server_without_a_key_for_it_is_told(tmp_path: Path) -> None:
         ("ws://127.0.0.1:6005", None),
         ("http://[::1]:6005", None),
         ("https://chat.example.com/path", None),
-        ("chat.example.com:6005", "error"),
+        ("chat.example.com:6005", "note"),
+        ("localhost:6005", None),
         ("ftp://chat.example.com", "error"),
         ("ws://", "error"),
         ("ws://a:99999", "error"),
