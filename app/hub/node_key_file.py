@@ -20,7 +20,7 @@ from app.config.keys import strong_value
 from app.config.small_file import read_small
 from app.errors import ConfigError, NotFoundError, both
 from app.extend import Json
-from app.protocol.node_names import NODE_NAME_CHARS, is_node_name
+from app.protocol.node_names import NODE_NAME_CHARS, is_node_name, same_name
 
 NODE_KEYS_FILE = Path(".vcp") / "node_keys.json"
 LOCK_FILE = Path(".vcp") / "node_keys.lock"
@@ -141,6 +141,14 @@ def make_node_key(
         known = keys.get(name)
         if known is None and len(keys) >= MAX_NODES:
             raise ConfigError(both(f"最多 {MAX_NODES} 个节点密钥", f"there are {MAX_NODES} nodes with a key already"))
+        alike = next((other for other in keys if other != name and same_name(other) == same_name(name)), None)
+        if known is None and alike is not None:
+            raise ConfigError(
+                both(
+                    f"{name!r} 与已有的节点 {alike!r} 只有大小写或全半角之分",
+                    f"{name!r} differs from the node {alike!r} in capitals or width of letters only",
+                )
+            )
         before = None if known is None or any_tool else known.tools
         return NodeKey(name, digest_of(key), float(int(now)), before if given is None else given)
 

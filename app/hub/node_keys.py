@@ -16,6 +16,7 @@ from types import MappingProxyType
 from app.config.live_file import LOOK_SECONDS, LiveFile
 from app.extend import Clock
 from app.hub.node_key_file import MAX_FILE_BYTES, NODE_KEYS_FILE, NodeKey, digest_of, parse
+from app.protocol.node_names import same_name
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ class NodeKeys:
         self._file = LiveFile(home / NODE_KEYS_FILE, MAX_FILE_BYTES, clock)
         self._look_seconds = look_seconds
         self._keys = _NOTHING
+        self._reserved: frozenset[str] = frozenset()
         self._changed: list[Callable[[], None]] = []
         self._ended: list[Callable[[str], None]] = []
         self._looking: asyncio.Task[None] | None = None
@@ -55,9 +57,8 @@ class NodeKeys:
         return entry is not None and not entry.revoked and (entry.tools is None or tool in entry.tools)
 
     def reserved(self, name: str) -> bool:
-        """True when a node has this name by its key, so that a client with the common key must not take it."""
-        entry = self._keys.get(name)
-        return entry is not None and not entry.revoked
+        """True when a node has this name, or one that looks like it, by its key; nobody else must take it."""
+        return same_name(name) in self._reserved
 
     def on_change(self, told: Callable[[], None]) -> None:
         """Call ``told`` whenever keys or lists of tools are different ones than before."""
@@ -86,6 +87,7 @@ class NodeKeys:
         before, self._keys = self._keys, MappingProxyType(dict(read.keys))
         if before == self._keys:
             return
+        self._reserved = frozenset(same_name(entry.name) for entry in self._keys.values() if not entry.revoked)
         ended = [name for name, entry in before.items() if not entry.revoked and not self._still(entry)]
         log.info("keys of nodes have changed: %d now%s", len(self._keys), _named("; no longer counts: ", ended))
         for name in ended:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from app.config.settings import Settings
 from app.hub.clients import ClientType
 from app.hub.hub import Hub
 from app.hub.node_keys import NodeKeys
@@ -29,12 +30,18 @@ def hub(in_force: InForce, new_id: Callable[[str], str], socket_key: Callable[[]
         return node_keys.identify(key) if kind is ClientType.NODE else None
 
     made = Hub(new_id=new_id, clock=time.time, max_message_bytes=max_message_bytes, keys=keys, identify=identify)
-    node_keys.on_end(lambda name: _hang_up(made, name))
+    node_keys.on_end(lambda name: _hang_up(made, name, "the key of this node counts no longer"))
     return made
 
 
-def _hang_up(hub: Hub, node: str) -> None:
-    """End the connections of a node whose key counts no longer."""
+def keep_to(settings: Settings, hub: Hub) -> None:
+    """End the connections that these settings, which are in force from now on, would not let in."""
+    if settings.node_keys_only:
+        _hang_up(hub, "", "nodes need a key of their own")
+
+
+def _hang_up(hub: Hub, identity: str, reason: str) -> None:
+    """End the connections of the node with this key, or of those with the common one."""
     for client in hub.clients(ClientType.NODE):
-        if client.identity == node:
-            client.close(POLICY, "the key of this node counts no longer")
+        if client.identity == identity:
+            client.close(POLICY, reason)

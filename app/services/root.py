@@ -160,6 +160,7 @@ class Services:
         self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key, self.node_keys)
         self.sockets: tuple[SocketSource, ...] = (self.hub,)
         self._lifecycles += (self.hub, self.node_keys)
+        self.on_applied(lambda config: connections.keep_to(config.settings, self.hub))
 
         # Tools: the one way to call them, and calls that are put off.
         task_folder = TaskFolder(config.home)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from app.errors import ConfigError
 from app.hub.clients import ClientType
 from app.hub.hub import PATHS
 from app.hub.node_key_file import NODE_KEYS_FILE, limit_node_tools, make_node_key, revoke_node_key
@@ -95,6 +97,17 @@ def test_a_list_names_the_tools_that_a_node_may_bring(tmp_path: Path) -> None:
     assert keys.allows("", "Echo"), "who came with the common key has no list"
     assert not keys.allows("unknown", "Echo")
     assert [keys.reserved(name) for name in ("free", "unknown", "")] == [True, False, False]
+
+
+def test_nobody_else_gets_a_name_that_people_would_take_for_that_of_a_key(tmp_path: Path) -> None:
+    keys = keys_in(tmp_path)
+    made(tmp_path, "Büro-1")
+    keys.identify("")
+    assert all(keys.reserved(name) for name in ("Büro-1", "büro-1", "BÜRO-1", "Ｂüro-1", "Büro-１"))
+    assert not keys.reserved("Büro-2")
+    with pytest.raises(ConfigError, match="'Büro-1' in capitals or width"):
+        made(tmp_path, "büro-1")
+    made(tmp_path, "Büro-1")
 
 
 # ---------------------------------------------------------------------- the file changes
@@ -252,6 +265,29 @@ def test_the_connection_of_a_node_ends_with_its_key_and_others_stay(tmp_path: Pa
             await common.nothing_waits()
             assert await connections(server, 2) == ["other", ""]
             assert await refused(address(server.url, NODES, key)) == 401
+
+    run(main())
+
+
+def test_node_keys_only_also_ends_the_connections_of_nodes_that_are_here_already(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path, UPSTREAM, config=CONFIG) as server:
+            key = await asyncio.to_thread(made, tmp_path)
+            async with (
+                connected(address(server.url, NODES)) as common,
+                connected(address(server.url, NODES, key)) as own,
+                connected(address(server.url)) as reader,
+            ):
+                await connections(server, 2)
+                settings = server.services.settings.model_copy(update={"node_keys_only": True})
+                server.services.apply(replace(server.services.config, settings=settings))
+                with pytest.raises(ConnectionClosed) as closed:
+                    await common.receive()
+                assert closed.value.rcvd is not None
+                assert closed.value.rcvd.code == 1008
+                await own.nothing_waits()
+                assert (await reader.receive())["type"] == "connection_ack"
+                assert await connections(server, 1) == ["workshop"]
 
     run(main())
 
