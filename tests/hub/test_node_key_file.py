@@ -197,7 +197,7 @@ def test_more_nodes_than_there_may_be_are_refused(tmp_path: Path) -> None:
             st.lists(inner, max_size=3)
             | st.dictionaries(st.sampled_from(["a", "digest", "made", "tools", "revoked", "#"]), inner, max_size=5)
         ),
-        max_leaves=12,
+        max_leaves=6,
     )
 )
 def test_whatever_json_the_file_holds_it_is_read_or_refused(value: Any) -> None:
