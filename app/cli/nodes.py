@@ -15,8 +15,8 @@ from app.config.snapshot import load
 from app.errors import ConfigError, both
 from app.extend import Json
 from app.home.lock import Owner, owner_of
-from app.home.running_server import ask
-from app.protocol.json_text import pretty_json
+from app.home.running_server import ask, refused
+from app.protocol.json_text import compact_json, pretty_json
 from app.protocol.loopback import is_loopback
 
 SHOWN_TOOLS = 12
@@ -49,10 +49,10 @@ def _nodes(options: argparse.Namespace) -> int:
 
 
 async def _told(owner: Owner, key: str, settings: Settings, zone: tzinfo, *, as_json: bool) -> int:
-    answer = await ask(owner, key, "GET", "/v1/nodes")
+    status, answer = await ask(owner, key, "GET", "/v1/nodes")
     nodes = answer.get("nodes") if isinstance(answer, Mapping) else None
-    if not isinstance(nodes, list):
-        raise ConfigError(both("服务器的回答无法识别", "the server's answer cannot be understood"))
+    if status != 200 or not isinstance(nodes, list):
+        raise refused(status, compact_json(answer))
     if as_json:
         print(pretty_json({"nodes": nodes}))
     elif nodes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from app.extend import Json
 from app.home.lock import Owner
 from app.protocol import markers
 from app.protocol.call_depth import CALL_DEPTH_HEADER
-from app.protocol.json_text import strict_json
+from app.protocol.json_text import compact_json, strict_json
 from app.protocol.tool_blocks import parse_request
 from app.protocol.tool_fields import format_call
 from app.tools.text_calls import call_from_block
@@ -85,20 +84,18 @@ async def call_through(owner: Owner, key: str, text: str, *, depth: int = 0) -> 
     value = _json(data)
     if status == 200 or (status == 500 and isinstance(value, dict) and markers.RESULT_TIMESTAMP in value):
         return ToolAnswer(status == 200, value)
-    raise _refused(status, data)
+    raise refused(status, data.decode("utf-8", "replace"))
 
 
-async def ask(owner: Owner, key: str, method: str, path: str, body: Json = None) -> Json:
-    """The JSON that the owner answers at a path of its own, such as ``/v1/nodes``; ``body`` is sent as JSON.
+async def ask(owner: Owner, key: str, method: str, path: str, body: Json = None) -> tuple[int, Json]:
+    """Ask the owner at a path of its own, such as ``/v1/nodes``: the status, and the JSON (None: it is none).
 
-    Raises ConfigError when the server cannot be reached, does not take the key or refuses the request.
+    ``body`` is sent as JSON. Raises ConfigError when the server cannot be reached or does not take the key.
     """
-    content = b"" if body is None else json.dumps(body).encode()
+    content = b"" if body is None else compact_json(body).encode("utf-8", "replace")
     headers = {b"Content-Type": b"application/json"} if content else {}
     status, data = await _exchanged(owner, key, method, path, content, headers, ANSWER_SECONDS)
-    if status != 200:
-        raise _refused(status, data)
-    return _json(data)
+    return status, _json(data)
 
 
 async def _exchanged(
@@ -151,9 +148,9 @@ def _json(data: bytes) -> Json:
         return None
 
 
-def _refused(status: int, data: bytes) -> ConfigError:
-    shown = data[:500].decode("utf-8", "replace")
+def refused(status: int, said: str) -> ConfigError:
+    """The error for an answer that is none of those that were expected."""
     return ConfigError(
         both(f"正在运行的服务器拒绝了请求（{status}）", f"the running server refused the request ({status})")
-        + f": {shown}"
+        + f": {said[:500]}"
     )
