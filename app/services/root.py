@@ -42,7 +42,7 @@ from app.reload.reloader import Reloader
 from app.reload.watcher import Pace, Watcher
 from app.schedule.folder import TaskFolder
 from app.schedule.runner import ScheduleRunner
-from app.services import connections, observing, plugin_hosts, prompts, schedules, turns, upstreams
+from app.services import connections, node_access, observing, plugin_hosts, prompts, schedules, turns, upstreams
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.stopping import END_SECONDS, Stopping
@@ -157,10 +157,12 @@ class Services:
         # Who is connected over a WebSocket.
         self.node_keys = NodeKeys(config.home, time.monotonic)
         self.node_states: Callable[[], Sequence[NodeState]] = tuple
-        self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key, self.node_keys)
+        identify = node_access.identify_nodes(self.node_keys)
+        self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key, identify)
         self.sockets: tuple[SocketSource, ...] = (self.hub,)
         self._lifecycles += (self.hub, self.node_keys)
-        self.on_applied(lambda config: connections.keep_to(config.settings, self.hub))
+        node_access.hang_up_without_key(self.hub, self.node_keys)
+        self.on_applied(lambda config: node_access.keep_to(config.settings, self.hub))
 
         # Tools: the one way to call them, and calls that are put off.
         task_folder = TaskFolder(config.home)
