@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from app.config.keys import strong_value
 from app.config.small_file import read_small
 from app.errors import ConfigError, NotFoundError, both
 from app.extend import Json
-from app.protocol.node_names import NODE_NAME_CHARS, is_node_name, same_name
+from app.protocol.node_names import NODE_NAME_CHARS, is_node_name
 
 NODE_KEYS_FILE = Path(".vcp") / "node_keys.json"
 LOCK_FILE = Path(".vcp") / "node_keys.lock"
@@ -64,6 +65,11 @@ class NodeKeyFile:
 def digest_of(key: str) -> str:
     """What is kept of a key; it has 256 bits that nobody can guess, so one round of SHA-256 is enough."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def same_name(name: str) -> str:
+    """A form that is equal for names which people would take for one: capitals and wide letters do not count."""
+    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def parse(data: bytes | None) -> NodeKeyFile:

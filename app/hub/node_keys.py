@@ -15,8 +15,7 @@ from types import MappingProxyType
 
 from app.config.live_file import LOOK_SECONDS, LiveFile
 from app.extend import Clock
-from app.hub.node_key_file import MAX_FILE_BYTES, NODE_KEYS_FILE, NodeKey, digest_of, parse
-from app.protocol.node_names import same_name
+from app.hub.node_key_file import MAX_FILE_BYTES, NODE_KEYS_FILE, NodeKey, digest_of, parse, same_name
 
 log = logging.getLogger(__name__)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 NODE_NAME_CHARS = 64
 """Longest name."""
 
@@ -17,8 +15,3 @@ def is_node_name(name: str) -> bool:
         and name[0].isalnum()
         and all(character.isalnum() or character in _MARKS for character in name)
     )
-
-
-def same_name(name: str) -> str:
-    """A form that is equal for names which people would take for one: capitals and wide letters do not count."""
-    return unicodedata.normalize("NFKC", name).casefold()

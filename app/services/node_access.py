@@ -1,4 +1,4 @@
-"""Who may be connected as a node: keys of nodes at the hub's door, and the end of connections that lost theirs (B15)."""
+"""Who may be connected as a node: keys of nodes at the hub's door, and the end of connections that lost one (B15)."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from app.hub.node_key_file import (
     parse,
     read_node_keys,
     revoke_node_key,
+    same_name,
 )
 from tests.program import environment
 
@@ -246,3 +247,12 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pyte
         revoke_node_key(tmp_path, "a")
     assert (tmp_path / NODE_KEYS_FILE).read_bytes() == before
     assert not list((tmp_path / ".vcp").glob("*.tmp"))
+
+
+@pytest.mark.parametrize(("one", "other"), [("a", "A"), ("Straße", "STRASSE"), ("ａ１", "a1"), ("工作站", "工作站")])
+def test_names_that_people_would_take_for_one(one: str, other: str) -> None:
+    assert same_name(one) == same_name(other)
+
+
+def test_other_names_are_other_names() -> None:
+    assert len({same_name(name) for name in ("a-1", "a_1", "a.1", "a1")}) == 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.protocol.node_names import NODE_NAME_CHARS, is_node_name, same_name
+from app.protocol.node_names import NODE_NAME_CHARS, is_node_name
 
 
 @pytest.mark.parametrize("name", ["workshop", "工作站", "a", "A-1_b.c", "7", "n" * NODE_NAME_CHARS, "büro"])
@@ -21,12 +21,3 @@ def test_a_name_that_a_node_can_have(name: str) -> None:
 )
 def test_a_name_that_no_node_can_have(name: str) -> None:
     assert not is_node_name(name)
-
-
-@pytest.mark.parametrize(("one", "other"), [("a", "A"), ("Straße", "STRASSE"), ("ａ１", "a1"), ("工作站", "工作站")])
-def test_names_that_people_would_take_for_one(one: str, other: str) -> None:
-    assert same_name(one) == same_name(other)
-
-
-def test_other_names_are_other_names() -> None:
-    assert len({same_name(name) for name in ("a-1", "a_1", "a.1", "a1")}) == 4
