@@ -189,7 +189,7 @@ def _node(options: argparse.Namespace) -> int:
     hints = [
         both(f"节点 {name} 的密钥，仅显示这一次：", f"the key of node {name}, shown this once:"),
         *([both("旧密钥已失效", "the key that it had counts no longer")] if known is not None else []),
-        both("在另一台机器上运行：", "on the other machine:") + f"  {join_command(name, settings)}",
+        both("在另一台机器上运行：", "on the other machine:") + f"  {join_command(name, settings, owner_of(home))}",
         *join_hints(settings),
     ]
     for hint in hints:

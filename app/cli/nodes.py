@@ -7,6 +7,7 @@ import os
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
+from urllib.parse import urlsplit
 
 from app.cli.options import EXIT_OK, Commands, home_folder, home_option, printable, run
 from app.config.keys import server_key
@@ -59,15 +60,16 @@ async def _told(owner: Owner, key: str, settings: Settings, zone: tzinfo, *, as_
         print("\n".join(_lines([node for node in nodes if isinstance(node, Mapping)], zone)))
     else:
         print(both("没有已连接的节点。两条命令即可添加一个：", "No node is connected. Two commands add one:"))
-        print(f"  vcp keys node workshop\n  {join_command('workshop', settings)}")
+        print(f"  vcp keys node workshop\n  {join_command('workshop', settings, owner)}")
         for hint in join_hints(settings):
             print(f"  {hint}")
     return EXIT_OK
 
 
-def join_command(name: str, settings: Settings) -> str:
-    """What to type on the other machine; capitals stand for what the person puts in."""
-    return f"VCP_KEY=KEY vcp node --url ws://ADDRESS:{settings.port} --name {name}"
+def join_command(name: str, settings: Settings, owner: Owner | None) -> str:
+    """What to type on the other machine; capitals stand for what the person puts in. ``owner`` of the home, if any."""
+    port = urlsplit(owner.address).port if owner is not None and owner.command == "serve" else None
+    return f"VCP_KEY=KEY vcp node --url ws://ADDRESS:{port or settings.port} --name {name}"
 
 
 def join_hints(settings: Settings) -> Iterator[str]:
@@ -97,13 +99,17 @@ def _row(node: Mapping[str, Json], zone: tzinfo) -> list[str]:
     return [
         _shown(node.get("name")),
         _shown(node.get("version")),
-        f"{latency * 1000:.1f} ms" if isinstance(latency, int | float) else "-",
+        _milliseconds(latency) if isinstance(latency, int | float) else "-",
         _shown(node.get("running")),
         _shown(node.get("calls")),
         _shown(node.get("failures")),
         datetime.fromtimestamp(since, zone).strftime("%Y-%m-%d %H:%M:%S") if isinstance(since, int | float) else "-",
         _shown(node.get("address")),
     ]
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms" if seconds >= 0.001 else f"{seconds * 1000:.2f} ms"
 
 
 def _details(node: Mapping[str, Json]) -> Iterator[str]:

@@ -88,7 +88,7 @@ class NodeKeys:
             return
         self._reserved = frozenset(same_name(entry.name) for entry in self._keys.values() if not entry.revoked)
         ended = [name for name, entry in before.items() if not entry.revoked and not self._still(entry)]
-        log.info("keys of nodes have changed: %d now%s", len(self._keys), _named("; no longer counts: ", ended))
+        log.info("keys of nodes have changed: %d count%s", len(self._reserved), _named("; no longer: ", ended))
         for name in ended:
             for told in self._ended:
                 told(name)
