@@ -60,7 +60,10 @@ class NodeCalls:
             node, limit = offer.node, offer.spec.timeout
             tried.add(node)
             if ends is None:
-                ends = clock() + limit if context.deadline is None else min(clock() + limit, context.deadline)
+                ends = clock() + limit
+                if context.deadline is not None and context.deadline < ends:
+                    ends = context.deadline
+                    limit = round(max(0.0, ends - clock()), 3)
             try:
                 data = await node.execute(
                     spec.name,

@@ -298,7 +298,8 @@ class Nodes:
 
     def _gone(self, node: Node, reason: str) -> None:
         self.placeholders.forget(node.id)
-        self._arrange()
+        if node.name not in self._names.nodes:  # else its successor's tools are put in the place of its own
+            self._arrange()
         log.info("node %s is gone: %s", node.name, reason)
         self._events.publish(NodeLeft(node.name, reason))
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.extend import ErrorKind, ToolCommand, ToolSpec
+from app.extend import CallContext, Door, ErrorKind, ToolCall, ToolCommand, ToolSpec
 from app.hub.node_pools import LATENCY_STEP, Load, Offer, least_busy, pool_of, schema
 from tests.hub.wire_nodes import call, main_server, manifest, names, node, until
 from tests.server import run
@@ -197,8 +197,6 @@ def test_a_node_that_is_full_passes_calls_on(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_tool_that_is_lost_while_somebody_is_asked_is_a_clear_error(tmp_path: Path) -> None:
-    from app.extend import CallContext, Door, ToolCall
-
     async def main() -> None:
         async with main_server(tmp_path) as server:
             async with node(server, "a", "T"):
@@ -212,8 +210,6 @@ def test_a_tool_that_is_lost_while_somebody_is_asked_is_a_clear_error(tmp_path: 
 
 
 def test_a_deadline_of_the_caller_shortens_a_call(tmp_path: Path) -> None:
-    from app.extend import CallContext, Door, ToolCall
-
     async def main() -> None:
         async with main_server(tmp_path) as server, node(server, "a", "T"):
             context = CallContext("t", Door.AGENT, deadline=asyncio.get_running_loop().time() + 0.03)
