@@ -39,6 +39,11 @@ class NodeCalls:
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
     ) -> ToolResult:
         """Run a call on one node; on the next one where it was surely not begun, or may be begun twice."""
+        if not spec.callable:
+            said = both(
+                f"节点上的插件 {spec.name} 不能被调用", f"plugin {spec.name} of a node is not one that can be called"
+            )
+            return ToolResult(error_kind=ErrorKind.EXECUTION, message=said)
         try:
             arguments = plain_arguments(spec, call, as_given=context.door is Door.SCHEDULE)
         except ValueError as error:

@@ -226,6 +226,23 @@ def test_a_quick_reconnect_takes_the_name_in_one_step_and_never_loses_a_tool() -
     run(main())
 
 
+def test_what_a_new_connection_lacks_is_gone_and_goes_to_who_else_has_it() -> None:
+    async def main() -> None:
+        board = Board()
+        old = board.line("n", "Echo", "Shared", "Gone")
+        board.line("m", "Shared")
+        board.line("n", "Echo")
+        await settled()
+        old.answers(None)
+        await settled()
+        assert {name: spec.origin for name, spec in board.nodes.tools().items()} == {
+            "Echo": "node:n",
+            "Shared": "node:m",
+        }
+
+    run(main())
+
+
 def test_calls_on_a_replaced_connection_fail_at_once() -> None:
     async def main() -> None:
         board = Board()

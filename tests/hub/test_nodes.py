@@ -508,6 +508,16 @@ def test_the_tool_for_files_is_never_listed_or_callable(tmp_path: Path) -> None:
     run(main())
 
 
+def test_plugins_of_a_type_that_is_not_called_are_listed_and_refuse(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with main_server(tmp_path) as server, node(server, "n", manifest("S", pluginType="static")) as far:
+            result = await call(server, "S")
+            assert (result.error_kind, server.services.nodes.tools()["S"].callable) == (ErrorKind.EXECUTION, False)
+            await far.nothing_waits()
+
+    run(main())
+
+
 def test_a_stop_of_the_server_ends_calls_and_connections(tmp_path: Path) -> None:
     async def main() -> None:
         async with main_server(tmp_path) as server, node(server, "n", "Echo") as far:
