@@ -41,7 +41,7 @@ MAX_REPORTED = 64
 """Addresses that a node may report."""
 
 MAX_ADDRESS_CHARS = 64
-KEY_ENDED, SERVER_LEAVES = 1008, 1001
+SERVER_LEAVES = 1001
 SHOWN = 20
 """Names in one line of the log."""
 
@@ -111,7 +111,6 @@ class Nodes:
             hub.heard(ClientType.NODE, message_type, listener)
         if keys is not None:
             keys.on_change(self._keys_changed)
-            keys.on_end(self._key_ended)
 
     # ------------------------------------------------------------------ a source of tools
 
@@ -334,12 +333,6 @@ class Nodes:
     def _keys_changed(self) -> None:
         for node in tuple(self._names.nodes.values()):
             self._refresh(node)
-
-    def _key_ended(self, name: str) -> None:
-        for node in tuple(self._connected.values()):
-            if node.identity == name:
-                log.warning("the key of node %s counts no longer; its connection is closed", name)
-                node.client.close(KEY_ENDED, "the key counts no longer")
 
     # ------------------------------------------------------------------ life
 

@@ -141,7 +141,6 @@ class Keys:
     def __init__(self, lists: dict[str, set[str] | None]) -> None:
         self.lists = lists
         self.changed: list[Callable[[], None]] = []
-        self.ended: list[Callable[[str], None]] = []
 
     def allows(self, identity: str, tool: str) -> bool:
         if not identity:
@@ -154,9 +153,6 @@ class Keys:
 
     def on_change(self, told: Callable[[], None]) -> None:
         self.changed.append(told)
-
-    def on_end(self, told: Callable[[str], None]) -> None:
-        self.ended.append(told)
 
 
 class Board:
@@ -383,19 +379,5 @@ def test_b15_a_list_of_tools_holds_at_registration_and_when_it_changes() -> None
             told()
         assert list(board.nodes.tools()) == ["B"]
         assert [event.tools for event in board.events if isinstance(event, NodeJoined)] == [("A",), ("B",)]
-
-    run(main())
-
-
-def test_b15_a_key_that_counts_no_longer_ends_its_connection_at_once() -> None:
-    async def main() -> None:
-        keys = Keys({"forge": None, "other": None})
-        board = Board(keys)
-        forge, other = board.line("forge", "A", identity="forge"), board.line("other", "B", identity="other")
-        for told in keys.ended:
-            told("forge")
-        assert (forge.code, other.code) == (1008, None)
-        assert board.names == ["other"]
-        assert list(board.nodes.tools()) == ["B"]
 
     run(main())
