@@ -81,8 +81,8 @@ class ToolSpec:
     ``timeout`` in seconds counts from the start of the work (D40). ``eager`` allows a start while the model is still
     writing (D24). ``max_running`` limits this tool's calls at a time. ``callable`` is false for plugins that are
     listed but never called (static ones). ``origin`` is ``LOCAL`` or names where the tool comes from. A scheduled call
-    that was interrupted is repeated if the tool is ``idempotent`` (D29). Nothing reads ``cancellable``, ``push``,
-    ``labels`` and ``groups`` yet: they are for nodes, WebSockets and MCP.
+    that was interrupted is repeated if the tool is ``idempotent`` (D29). ``label#tool`` finds nodes that
+    offer a tool with that one of its ``labels``. Nothing reads ``cancellable`` and ``groups`` yet.
     """
 
     name: str
@@ -179,6 +179,13 @@ class ToolSource(Protocol):
 
     def changed(self, told: Callable[[], None]) -> None:
         """Call ``told`` each time the tools have changed; it must be quick and must not raise."""
+        ...
+
+    def addressed(self, name: str) -> ToolSpec | None:
+        """The tool behind a name that no source lists, such as ``node#tool`` (D60); None when it is nothing of this.
+
+        Asked at each call whose name nobody lists, so it must be quick. ``ToolCall.tool`` keeps the written name.
+        """
         ...
 
     async def call(

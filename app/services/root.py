@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
@@ -31,7 +31,6 @@ from app.extend import (
     UpstreamResolver,
 )
 from app.hub.node_keys import NodeKeys
-from app.hub.node_state import NodeState
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
 from app.plugins.callbacks import Callbacks
@@ -66,7 +65,6 @@ class Services:
     ``lifecycles`` those of them that start and stop with the server; ``fetchers`` find files that plugins lack. Guards
     are asked in this order, after the server's own. ``resolver`` serves while the configuration names no model API. One
     process ``owns_home``: it alone runs schedules, static plugins and watchers; others only run tools (D88).
-    ``node_addresses`` gives the addresses of connected nodes, whose callbacks are taken (D19).
 
     ``read_config`` reads the configuration anew for a reload; without it the settings stay as they are, and nobody
     watches for changes.
@@ -92,13 +90,11 @@ class Services:
         lifecycles: Sequence[Lifecycle] = (),
         fetchers: Sequence[FileFetcher] = (),
         owns_home: bool = True,
-        node_addresses: Callable[[], Collection[str]] = tuple,
         read_config: Callable[[], Config] | None = None,
         pace: Pace | None = None,
     ) -> None:
         self.in_force = InForce(config, key, owns_home=owns_home)
         self.owns_home = owns_home
-        self.node_addresses = node_addresses
         self.started = False
         self.stopping = Stopping(
             lambda: self.settings.shutdown_seconds, lambda: max(END_SECONDS, self.settings.plugin_stop_seconds + 4)
@@ -156,19 +152,23 @@ class Services:
 
         # Who is connected over a WebSocket.
         self.node_keys = NodeKeys(config.home, time.monotonic)
-        self.node_states: Callable[[], Sequence[NodeState]] = tuple
         identify = node_access.identify_nodes(self.node_keys)
         self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key, identify)
         self.sockets: tuple[SocketSource, ...] = (self.hub,)
         self._lifecycles += (self.hub, self.node_keys)
         node_access.hang_up_without_key(self.hub, self.node_keys)
         self.on_applied(lambda config: node_access.keep_to(config.settings, self.hub))
+        own_tools: tuple[ToolSource, ...] = (self.in_process, self.plugins, *sources)
+        self.nodes = connections.nodes(
+            self.in_force, self.hub, self.events, self.background_results, self._ids.new, own_tools, self.node_keys
+        )
+        self._lifecycles += (self.nodes,)
 
         # Tools: the one way to call them, and calls that are put off.
         task_folder = TaskFolder(config.home)
         self.intake = schedules.task_intake(self.in_force, task_folder, told=lambda: self.schedule.look_again())
         own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake))
-        self.router = Router((self.in_process, self.plugins, *sources), (*own_guards, *guards), self.events)
+        self.router = Router((*own_tools, self.nodes), (*own_guards, *guards), self.events)
         self.schedule = schedules.schedule_runner(
             self.in_force, task_folder, self.router, self.events, self._ids, self.stopping
         )
@@ -297,7 +297,7 @@ class Services:
             self.router.specs,
             image_key=self.found_plugins.image_key,
             background_results=self.background_results,
-            placeholders=(self.statics, *self._placeholders, *self.in_process.placeholders()),
+            placeholders=(self.statics, *self._placeholders, *self.in_process.placeholders(), self.nodes.placeholders),
         )
         return turns.turn_parts(
             self.in_force,

@@ -79,7 +79,7 @@ def create_app(services: Services) -> ASGIApp:
         health_routes(services),
         schedule_task_routes(services),
         plugin_callback_routes(services, blocks),
-        nodes_routes(lambda: services.node_states()),
+        nodes_routes(lambda: services.nodes.list()),
     )
     for group in groups:
         app.include_router(group)

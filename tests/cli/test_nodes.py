@@ -28,7 +28,7 @@ def nodes(capsys: pytest.CaptureFixture[str], home: Path, states: Sequence[NodeS
 
     async def main() -> Ended:
         async with running(home, "http://127.0.0.1:9") as server:
-            server.services.node_states = lambda: states
+            server.services.nodes.list = lambda: states  # type: ignore[method-assign]  # any list will do
             with own_home(home, "serve") as ownership:
                 ownership.tell(server.url)
                 return await asyncio.to_thread(command, capsys, "nodes", "--home", home, *words)
