@@ -141,6 +141,9 @@ class Calls:
         except asyncio.CancelledError:
             cancelled = True
             message = _error(request_id, both("调用已取消", "the call was cancelled"))
+        except Exception:  # the boundary to another program: it gets an answer, whatever it provoked in here
+            log.exception("a call of %s failed inside the node", tool)
+            message = _error(request_id, both("节点内部错误，详见节点日志", "the node failed, see its log"))
         data = encoded(message)
         limit = self._limits().message_bytes
         if len(data) > limit:

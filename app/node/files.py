@@ -65,7 +65,7 @@ class SharedFiles:
     def _read(self, path: Path, piece: tuple[int, int] | None) -> Mapping[str, Json]:
         limit = self._max_bytes()
         descriptor = self._opened(path)
-        with os.fdopen(descriptor, "rb", buffering=0) as file:
+        try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise SharedFileError(both("不是普通文件", "this is no regular file"))
@@ -77,13 +77,16 @@ class SharedFiles:
                     )
                 )
             offset, length = piece or (0, status.st_size)
-            file.seek(offset)
-            data = _exactly(file.fileno(), min(length, limit))
-        kind = mimetypes.guess_type(path.name)[0] or UNKNOWN_TYPE
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            data = _exactly(descriptor, min(length, limit))
+        except OSError as error:
+            raise _unreadable(error) from None
+        finally:
+            os.close(descriptor)
         result: dict[str, Json] = {
             "status": "success",
             "fileData": base64.b64encode(data).decode("ascii"),
-            "mimeType": kind,
+            "mimeType": mimetypes.guess_type(path.name)[0] or UNKNOWN_TYPE,
         }
         if piece is not None:
             version = f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"

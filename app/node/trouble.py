@@ -36,22 +36,22 @@ def trouble_of(error: Exception, server: MainServer) -> Trouble:
     if isinstance(error, ConnectionClosed):
         return _closed(error)
     if isinstance(error, ProxyError):
-        return Trouble("代理无法连接主服务器", "the proxy does not reach the main server", refused=False)
+        return Trouble("代理无法连接主服务器", "the proxy does not reach the main server")
     if isinstance(error, InvalidMessage):
         return Trouble(
             "主服务器未作应答就断开：旧版服务器在密钥（VCP_Key）或路径错误时会如此",
             "the main server hung up without an answer; older ones do so when the key (VCP_Key) or the path is wrong",
         )
     if isinstance(error, ssl.SSLCertVerificationError):
+        why = getattr(error, "verify_message", "") or "?"
         return Trouble(
-            f"主服务器的证书不被信任（{error.verify_message}）；自签证书请用 --ca 或 NodeCaFile 指定",
-            f"the main server's certificate is not trusted ({error.verify_message}); name its authority with --ca or "
-            "NodeCaFile",
+            f"主服务器的证书不被信任（{why}）；自签证书请用 --ca 或 NodeCaFile 指定",
+            f"the main server's certificate is not trusted ({why}); name its authority with --ca or NodeCaFile",
         )
     if isinstance(error, ssl.SSLError):
         return Trouble(
             "TLS 连接失败；主服务器若不使用 TLS，请改用 ws://",
-            f"TLS failed ({error.reason or 'unknown'}); if the main server has none, write ws://",
+            f"TLS failed ({getattr(error, 'reason', None) or '?'}); if the main server has none, write ws://",
         )
     if isinstance(error, socket.gaierror):
         return Trouble(
