@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from app.errors import VcpError, both
 from app.extend import CallContext, CallTool, Door, Json, ToolCall, ToolResult
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 MAX_ID_CHARS = 256
 MAX_NAME_CHARS = 256
 MAX_DEPTH = 1000
+FILES = 2
+"""Requests for files answered at a time, from the reading to the sending; each answer may be as long as a message."""
 
 Answer = Callable[[Mapping[str, Json]], Awaitable[Mapping[str, Json]]]
 """Answers a request for a file with a result; raises VcpError."""
@@ -59,6 +62,7 @@ class Calls:
         self._running: dict[tuple[int, str], asyncio.Task[None]] = {}
         self._bytes = 0
         self._closed = False
+        self._files = asyncio.Semaphore(FILES)
 
     @property
     def tasks(self) -> tuple[asyncio.Task[None], ...]:
@@ -92,6 +96,8 @@ class Calls:
                 line, request_id, "节点过忙，请稍后重试", "the node has too many calls already, try again later"
             )
         work = self._run(line, request_id, tool, dict(arguments or {}), fields.get("_vcpContext"))
+        if tool == FILE_TOOL:
+            work = self._in_turn(work)
         self._bytes += size
         task = self._running[key] = asyncio.create_task(work)
         task.add_done_callback(lambda _: self._forget(key, size))
@@ -130,6 +136,13 @@ class Calls:
     def _forget(self, key: tuple[int, str], size: int) -> None:
         self._bytes -= size
         del self._running[key]
+
+    async def _in_turn(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            async with self._files:
+                await work
+        finally:
+            work.close()  # it has not begun when the wait for its turn was cancelled
 
     async def _run(self, line: Line, request_id: str, tool: str, arguments: dict[str, Json], context: Json) -> None:
         cancelled = False

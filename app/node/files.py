@@ -16,9 +16,6 @@ from app.errors import VcpError, both
 from app.extend import Json
 
 MAX_URL_CHARS = 8192
-READERS = 2
-"""Files read at a time; each may be as long as a message."""
-
 UNKNOWN_TYPE = "application/octet-stream"
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -46,7 +43,6 @@ class SharedFiles:
         self._max_bytes = max_bytes
         self._name = name
         self._windows = windows
-        self._reading = asyncio.Semaphore(READERS)
 
     async def answer(self, arguments: Mapping[str, Json]) -> Mapping[str, Json]:
         """The result of ``internal_request_file``; SharedFileError says why there is none.
@@ -59,8 +55,7 @@ class SharedFiles:
             raise SharedFileError(both("fileUrl 必须是 file:// 地址", "fileUrl has to be a file:// address"))
         path = file_path(url, self._name, windows=self._windows)
         piece = _piece(arguments)
-        async with self._reading:
-            return await asyncio.to_thread(self._read, path, piece)
+        return await asyncio.to_thread(self._read, path, piece)
 
     def _read(self, path: Path, piece: tuple[int, int] | None) -> Mapping[str, Json]:
         limit = self._max_bytes()

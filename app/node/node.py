@@ -30,6 +30,9 @@ from app.services import Services
 
 log = logging.getLogger(__name__)
 
+QUEUED_MESSAGES = 4
+"""Longest messages that may wait for a main server that does not read, and those that calls that run came with."""
+
 END_SECONDS = 5.0
 """Longest time for ending calls after their grace."""
 
@@ -150,7 +153,7 @@ class Node:
                 tls=identity.tls,
                 proxy=proxy_for(identity.main, urllib.request.getproxies(), urllib.request.proxy_bypass),
                 max_frame=self._frame_bytes(),
-                max_queued=lambda: 2 * self._frame_bytes(),
+                max_queued=lambda: QUEUED_MESSAGES * self._frame_bytes(),
                 agent=f"vcp-node/{__version__}",
             )
             self._opened = self._timer()
@@ -248,7 +251,7 @@ class Node:
         settings = self._services.settings
         return CallLimits(
             calls=settings.plugin_max_running + settings.plugin_queue_limit,
-            bytes=2 * self._frame_bytes(),
+            bytes=QUEUED_MESSAGES * self._frame_bytes(),
             message_bytes=self._frame_bytes(),
             password=settings.vcp_tool_code,
         )

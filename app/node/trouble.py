@@ -87,7 +87,8 @@ def _status(status: int, location: str) -> Trouble:
             refused=True,
         )
     if 300 <= status < 400:
-        kind = location.partition("://")[0] if "://" in location else ""
+        scheme = location.partition("://")[0].lower()
+        kind = scheme if scheme in ("http", "https", "ws", "wss") else ""
         return Trouble(
             f"主服务器重定向到别处 ({status}{', ' + kind if kind else ''})：请直接填写其最终地址",
             f"the main server redirects ({status}{', to ' + kind if kind else ''}): write its final address",

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import socket
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -165,27 +164,19 @@ def test_every_trouble_says_what_to_look_at(error: Exception, words: str) -> Non
     assert words in str(trouble_of(error, main_server("wss://chat.example.com")))
 
 
-def certificate(folder: Path) -> ssl.SSLContext:
-    """A certificate of 127.0.0.1 that signs itself."""
-    subject = ("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1")
-    files = ("-keyout", str(folder / "key.pem"), "-out", str(folder / "ca.pem"))
-    kind = ("-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
-    subprocess.run(("openssl", "req", *kind, *subject, *files), check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "ca.pem", folder / "key.pem")
-    return context
+CERTIFICATE = Path(__file__).parents[1] / "upstream" / "localhost.pem"
 
 
 def test_wss_works_with_an_authority_of_ones_own_and_is_refused_without(tmp_path: Path) -> None:
     async def test() -> None:
-        context = certificate(tmp_path)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(CERTIFICATE)
         async with main_end(ssl=context) as main:
-            url = main.url.replace("ws://", "wss://")
-            trusting = ssl.create_default_context()
-            async with running_node(tmp_path / "a", url, tls=trusting) as node:
+            url = main.url.replace("ws://127.0.0.1", "wss://localhost")
+            async with running_node(tmp_path / "a", url, tls=ssl.create_default_context()) as node:
                 await until(lambda: node.told)
                 assert "--ca" in node.told[0]
-            trusting.load_verify_locations(cafile=tmp_path / "ca.pem")
+            trusting = ssl.create_default_context(cafile=CERTIFICATE)
             async with running_node(tmp_path / "b", url, tls=trusting):
                 await main.introduced()
 
