@@ -95,7 +95,7 @@ class Calls:
             return await self._refuse(
                 line, request_id, "节点过忙，请稍后重试", "the node has too many calls already, try again later"
             )
-        work = self._run(line, request_id, tool, dict(arguments or {}), fields.get("_vcpContext"))
+        work = self._run(line, request_id, tool, dict(arguments or {}), fields.get("_vcpContext"), limits)
         if tool == FILE_TOOL:
             work = self._in_turn(work)
         self._bytes += size
@@ -144,13 +144,21 @@ class Calls:
         finally:
             work.close()  # it has not begun when the wait for its turn was cancelled
 
-    async def _run(self, line: Line, request_id: str, tool: str, arguments: dict[str, Json], context: Json) -> None:
+    async def _run(
+        self,
+        line: Line,
+        request_id: str,
+        tool: str,
+        arguments: dict[str, Json],
+        context: Json,
+        limits: CallLimits,
+    ) -> None:
         cancelled = False
         try:
             if tool == FILE_TOOL:
                 message = await self._file(request_id, arguments)
             else:
-                message = await self._tool(request_id, tool, arguments, context)
+                message = await self._tool(request_id, tool, arguments, context, limits.password)
         except asyncio.CancelledError:
             cancelled = True
             message = _error(request_id, both("调用已取消", "the call was cancelled"))
@@ -158,7 +166,7 @@ class Calls:
             log.exception("a call of %s failed inside the node", tool)
             message = _error(request_id, both("节点内部错误，详见节点日志", "the node failed, see its log"))
         data = encoded(message)
-        limit = self._limits().message_bytes
+        limit = limits.message_bytes
         if len(data) > limit:
             text = both(
                 f"结果为 {len(data)} 字节，超过单条消息上限 {limit}（NodeMaxFrameMB）",
@@ -170,9 +178,11 @@ class Calls:
         if cancelled:
             raise asyncio.CancelledError
 
-    async def _tool(self, request_id: str, tool: str, arguments: dict[str, Json], context: Json) -> Mapping[str, Json]:
+    async def _tool(
+        self, request_id: str, tool: str, arguments: dict[str, Json], context: Json, with_password: bool
+    ) -> Mapping[str, Json]:
         arguments.pop("_vcpContext", None)  # what the main server knows of the call is no argument of the tool's
-        password = arguments.pop("tool_password", None) if self._limits().password else None
+        password = arguments.pop("tool_password", None) if with_password else None
         maid = arguments.get("maid")
         call = ToolCall(
             id=self._new_id("call"),

@@ -205,6 +205,8 @@ class Node:
         names = self.offer().names
         if tool in names:
             return True
+        if "#" in tool:  # the main server has no say in other nodes, should this home be a main server to some
+            return False
         spec = self._services.router.find_spec(tool)
         return spec is not None and spec.name in names
 

@@ -73,6 +73,7 @@ def test_messages_that_are_none_are_logged_a_few_times_and_change_nothing(
         {"toolName": "Echo", "toolArgs": []},
         {"toolName": "Echo", "toolArgs": "text"},
         {"toolName": "Echo.no", "toolArgs": {}},
+        {"toolName": "shed#Echo", "toolArgs": {}},
     ],
 )
 def test_a_call_that_cannot_be_begun_is_answered_at_once(
