@@ -20,7 +20,7 @@ CLOSE_SECONDS = 2.0
 MISSED_PINGS = 2
 """Pings without any sign of life before a line is given up (P81)."""
 
-QUEUED_FRAMES = 4
+QUEUED_FRAMES = 2
 """Whole frames that are read ahead; together with the longest frame this bounds what a main server can make us hold."""
 
 MEBIBYTE = 1024 * 1024

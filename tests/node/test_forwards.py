@@ -76,6 +76,23 @@ def test_a_list_that_cannot_be_read_stops_nobody(tmp_path: Path, content: bytes)
     run(test())
 
 
+def test_a_result_is_sent_also_where_the_list_cannot_be_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = write_plugin(tmp_path, "Later", LATER, pluginType="asynchronous")
+    (tmp_path / FORWARDS_FILE).mkdir(parents=True)
+
+    async def test() -> None:
+        async with main_end() as main, running_node(tmp_path, main.url):
+            link, _ = await main.introduced()
+            await link.call("1", "Later")
+            (folder / "go").touch()
+            assert (await link.receive("plugin_callback_forward"))["callbackData"] == EXPECTED
+        assert "cannot be written" in caplog.text
+
+    run(test())
+
+
 def test_a_result_whose_file_is_gone_does_not_hold_up_the_others(tmp_path: Path) -> None:
     (tmp_path / ".vcp").mkdir()
     (tmp_path / "VCPAsyncResults").mkdir()

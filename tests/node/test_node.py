@@ -86,6 +86,38 @@ def test_a_call_runs_through_this_homes_router_and_its_result_is_the_plugins_own
     run(test())
 
 
+INSIDE = """
+class Inside:
+    async def call(self, call, context):
+        if "boom" in call.arguments:
+            raise ValueError("no boom today")
+        return call.arguments.get("said")
+
+
+def create(context):
+    return Inside()
+"""
+
+
+def test_a_plugin_inside_the_node_serves_and_values_that_are_no_object_are_wrapped(tmp_path: Path) -> None:
+    """Spec 4.6: a string is not parsed; the main server puts its fields into an object."""
+    entry = {"entryPoint": {"type": "python", "script": "main.py"}, "communication": {"protocol": "direct"}}
+    write_plugin(tmp_path, "Inside", INSIDE, pluginType="hybridservice", **entry)
+
+    async def test() -> None:
+        async with main_end() as main, running_node(tmp_path, main.url):
+            link, registered = await main.introduced()
+            assert [tool["name"] for tool in registered["tools"]] == ["Inside"]
+            for number, said in enumerate(('{"a": 1}', 7, None, True)):
+                answer = await link.call(str(number), "Inside", said=said)
+                assert answer["result"] == {"original_plugin_output": said}
+            assert (await link.call("l", "Inside", said=[1, {}]))["result"] == [1, {}]
+            assert (await link.call("o", "Inside", said={"a": 1}))["result"] == {"a": 1}
+            assert "no boom today" in (await link.call("b", "Inside", boom="1"))["error"]
+
+    run(test())
+
+
 def test_what_fails_is_answered_with_status_error_and_the_text(tmp_path: Path) -> None:
     write_plugin(tmp_path, "No", 'print(\'{"status":"error","error":"not today"}\')')
     write_plugin(tmp_path, "Slow", "import time\ntime.sleep(60)", communication={"protocol": "stdio", "timeout": 50})
