@@ -121,7 +121,7 @@ def _node(options: argparse.Namespace) -> int:
     gc.set_threshold(YOUNG_OBJECTS)
     log_to_screen(config)
     main = main_server(config.settings.main_server_url)
-    first_key = _key(options.key_file, variable, config, main)  # what is missing is told before anything is made
+    first_key = node_key(options.key_file, variable, config, main)  # what is missing is told before anything is made
     identity = NodeIdentity(
         name=_name(config.settings.node_name or socket.gethostname()),
         main=main,
@@ -136,7 +136,7 @@ def _node(options: argparse.Namespace) -> int:
         prepare_home(config)
         services = Services(config, server_key(config).value, resolver=NoModel(), read_config=read_config)
         services.on_applied(log_as_configured)
-        key = _current_key(first_key, lambda: _key(options.key_file, variable, services.config, main))
+        key = current_key(first_key, lambda: node_key(options.key_file, variable, services.config, main))
         return run(_serving(services, replace(identity, key=key), ownership))
 
 
@@ -178,7 +178,7 @@ def as_node(config: Config) -> Config:
     return replace(config, settings=config.settings.model_copy(update={"host": "127.0.0.1", "callback_base_url": ""}))
 
 
-def _key(file: Path | None, variable: str, config: Config, main: MainServer) -> str:
+def node_key(file: Path | None, variable: str, config: Config, main: MainServer) -> str:
     """The key for the main server: of the file, the environment, ``VCP_Key``, or the address. Raises ConfigError."""
     if file is not None:
         try:
@@ -203,7 +203,7 @@ def _key(file: Path | None, variable: str, config: Config, main: MainServer) -> 
     )
 
 
-def _current_key(first: str, read: Callable[[], str]) -> Callable[[], str]:
+def current_key(first: str, read: Callable[[], str]) -> Callable[[], str]:
     """Reads the key anew at each connection; one that cannot be read leaves the last."""
     last = first
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from app.node.line import open_line
 from app.node.main_server import main_server
 from app.node.pauses import Pauses
 from app.node.trouble import trouble_of
@@ -179,6 +180,41 @@ def test_wss_works_with_an_authority_of_ones_own_and_is_refused_without(tmp_path
             trusting = ssl.create_default_context(cafile=CERTIFICATE)
             async with running_node(tmp_path / "b", url, tls=trusting):
                 await main.introduced()
+
+    run(test())
+
+
+def test_the_way_through_a_proxy_of_the_system_works() -> None:
+    asked: list[bytes] = []
+
+    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65_536):
+            writer.write(data)
+        writer.close()
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        asked.append(head.split(b"\r\n")[0])
+        host, port = head.split()[1].decode().split(":")
+        far_reader, far_writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await asyncio.gather(pipe(reader, far_writer), pipe(far_reader, writer))
+
+    async def test() -> None:
+        async with main_end() as main, await asyncio.start_server(proxy, "127.0.0.1", 0) as server:
+            line = await open_line(
+                main.url,
+                {},
+                tls=None,
+                proxy=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}",
+                max_frame=1000,
+                max_queued=lambda: 1000,
+                agent="test",
+            )
+            assert await line.send({"type": "hello", "data": 1})
+            assert await (await main.joined()).receive() == 1
+            assert asked == [f"CONNECT {main.url.removeprefix('ws://')} HTTP/1.1".encode()]
+            await line.close()
 
     run(test())
 
