@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from app.config.home_folders import make_home
 from app.config.snapshot import Config, load
 from app.errors import ConfigError, both
+from app.extend import UpstreamTarget
 from app.observe.lines import LineFormatter, set_log
 from app.plugins.in_process_modules import error_place
 
@@ -131,6 +132,16 @@ def prepare_home(config: Config) -> None:
     for problem in config.problems:
         log.warning("%s", problem)
     make_home(config.home)
+
+
+class NoModel:
+    """The model API of a command that runs tools; it needs no ``API_URL``."""
+
+    def resolve(self, model: str) -> Sequence[UpstreamTarget]:
+        raise ConfigError(both("此命令不调用模型", "this command asks no model"))
+
+    def targets(self) -> Sequence[UpstreamTarget]:
+        return ()
 
 
 def configured(read_config: Callable[[], Config], level: int = logging.INFO) -> Config:

@@ -9,14 +9,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, configured, home_option, reader, run
+from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, NoModel, configured, home_option, reader, run
 from app.config.keys import server_key
 from app.config.snapshot import Config
 from app.errors import ConfigError, NotFoundError, both
-from app.extend import CallContext, Door, ErrorKind, Json, ToolCall, UpstreamTarget
+from app.extend import CallContext, Door, ErrorKind, Json, ToolCall
 from app.home.lock import Owner, owner_of
 from app.home.running_server import call_through, request_text
 from app.protocol.call_depth import check_depth, environment_depth
@@ -37,16 +36,6 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("name", metavar="NAME", help=both("工具名，即 tool_name", "the tool, as in tool_name"))
     parser.add_argument("fields", nargs="*", metavar="key=value", help=both("参数", "its arguments"))
     parser.set_defaults(run=_tool)
-
-
-class _NoModel:
-    """The upstream of a command that runs tools only; it needs no API_URL."""
-
-    def resolve(self, model: str) -> Sequence[UpstreamTarget]:
-        raise ConfigError(both("此命令不调用模型", "this command asks no model"))
-
-    def targets(self) -> Sequence[UpstreamTarget]:
-        return ()
 
 
 def _tool(options: argparse.Namespace) -> int:
@@ -81,7 +70,7 @@ async def _through(owner: Owner, key: str, tool: str, arguments: dict[str, str],
 
 async def _alone(config: Config, key: str, tool: str, arguments: dict[str, str], depth: int) -> int:
     _end_on_sigterm()
-    services = Services(config, key, resolver=_NoModel(), owns_home=False)
+    services = Services(config, key, resolver=NoModel(), owns_home=False)
     password = arguments.pop("tool_password", None) if config.settings.vcp_tool_code else None
     call = ToolCall(
         id=services.new_id("call"),
