@@ -181,6 +181,13 @@ class ToolSource(Protocol):
         """Call ``told`` each time the tools have changed; it must be quick and must not raise."""
         ...
 
+    def addressed(self, name: str) -> ToolSpec | None:
+        """The tool behind a name that no source lists, such as ``node#tool`` (D60); None when it is nothing of this.
+
+        Asked at each call whose name nobody lists, so it must be quick. ``ToolCall.tool`` keeps the written name.
+        """
+        ...
+
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
     ) -> ToolResult:

@@ -99,6 +99,10 @@ class StdioPlugins:
         """The tools of now, by name, in the order of discovery."""
         return self._tools
 
+    def addressed(self, name: str) -> ToolSpec | None:
+        """Nothing: all names are listed."""
+        return None
+
     async def start(self) -> None:
         """Nothing to do; processes start with their calls."""
 

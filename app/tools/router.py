@@ -63,12 +63,14 @@ class Router:
             if spec is not None:
                 return source, spec, None
         head, dot, tail = name.rpartition(".")
-        if not dot:
-            return None
-        for source in self._sources:
+        for source in self._sources if dot else ():
             spec = source.tools().get(head)
             if spec is not None and _command(spec, tail) is not None:
                 return source, spec, tail
+        for source in self._sources:
+            spec = source.addressed(name)
+            if spec is not None:
+                return source, spec, None
         return None
 
     def find_spec(self, name: str) -> ToolSpec | None:

@@ -47,6 +47,9 @@ class Tools:
     def tools(self) -> Mapping[str, ToolSpec]:
         return self.specs
 
+    def addressed(self, name: str) -> ToolSpec | None:
+        return None
+
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
     ) -> ToolResult:

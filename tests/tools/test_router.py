@@ -43,9 +43,15 @@ class Events:
 class Source:
     """Tools that answer with what they were given."""
 
-    def __init__(self, *specs: ToolSpec, work: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self,
+        *specs: ToolSpec,
+        work: Callable[..., Any] | None = None,
+        unlisted: Mapping[str, ToolSpec] | None = None,
+    ) -> None:
         self._specs = {spec.name: spec for spec in specs}
         self._work = work
+        self._unlisted = unlisted or {}
         self.calls: list[ToolCall] = []
 
     def changed(self, told: Callable[[], None]) -> None:
@@ -53,6 +59,9 @@ class Source:
 
     def tools(self) -> Mapping[str, ToolSpec]:
         return self._specs
+
+    def addressed(self, name: str) -> ToolSpec | None:
+        return self._unlisted.get(name)
 
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
@@ -215,6 +224,22 @@ def test_names_with_and_without_dots(name: str, origin: str | None, wanted: str 
         assert result.error_kind is ErrorKind.UNKNOWN_TOOL
     else:
         assert result.structured == {"origin": origin, "command": wanted}
+
+
+def test_a_name_that_nobody_lists_is_asked_for_and_its_call_and_events_keep_it_as_written() -> None:
+    far = Source(tool("Echo", origin="far"), unlisted={"attic#Echo": tool("Echo", origin="attic")})
+    local = Source(tool("Echo"), unlisted={"Echo": tool("Echo", origin="shadow")})
+    events = Events()
+    router = Router([local, far], [], events)
+    assert ask(router, "attic#Echo").structured == {"origin": "attic", "command": None}
+    assert [call.tool for call in far.calls] == ["attic#Echo"]
+    started, finished = events.seen
+    assert isinstance(started, CallStarted)
+    assert (started.tool, started.origin) == ("attic#Echo", "attic")
+    assert isinstance(finished, CallFinished)
+    assert (finished.call.tool, finished.spec) == ("attic#Echo", tool("Echo", origin="attic"))
+    assert ask(router, "Echo").structured == {"origin": "local", "command": None}
+    assert ask(router, "cellar#Echo").error_kind is ErrorKind.UNKNOWN_TOOL
 
 
 def test_of_equal_names_the_first_source_wins_and_keeps_its_order() -> None:
