@@ -256,8 +256,8 @@ def stdin_bytes(spec: ToolSpec, call: ToolCall, *, as_given: bool = False) -> by
 
     Untyped commands get strings, unless the arguments are to pass ``as_given`` (D39).
 
-    The command of ``Plugin.command`` is passed as the argument ``command`` unless there is one. Raises ValueError for
-    numbers that JSON has no words for.
+    The command that the call's name says is passed as the argument ``command`` unless there is one. Raises ValueError
+    for numbers that JSON has no words for.
     """
     arguments = dict(call.arguments)
     if call.command is not None:
@@ -281,7 +281,7 @@ def _is_typed(spec: ToolSpec, call: ToolCall) -> bool:
     """Whether the command that is called says ``"typed": true`` (D5)."""
     wanted = call.command or call.arguments.get("command")
     for command in spec.commands:
-        if wanted is not None and wanted in (command.id, command.command):
+        if wanted is not None and wanted in (command.id, command.command, command.tool_name):
             return command.typed
     return bool(spec.commands) and all(command.typed for command in spec.commands)
 
