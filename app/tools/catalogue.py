@@ -11,7 +11,7 @@ from app.tools.names import settle
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundTool:
     """What a name means. ``command`` is the word for the command that the name itself says (``ToolCall.command``)."""
 
     source: ToolSource
@@ -44,18 +44,18 @@ class Catalogue:
         for name in ranks[0]:
             ranks[1].pop(name, None)
         settled, lost = settle(*([(name, spec.commands) for name, (_, spec) in rank.items()] for rank in ranks))
-        self._names: dict[str, Found] = {}
+        self._names: dict[str, FoundTool] = {}
         complaints = [f"toolName {fault.name} of {fault.tool} is not used: it {fault.why}" for fault in lost]
         specs: dict[str, ToolSpec] = {}
         for rank in ranks:
-            here: dict[str, Found] = {}
+            here: dict[str, FoundTool] = {}
             for name, (source, spec) in rank.items():
                 if name in self._names:
                     complaints.append(f"tool {name} of {spec.origin} is not used: a command on this machine is that")
                     continue
                 if settled[name] != spec.commands:
                     spec = replace(spec, commands=settled[name])
-                here[name] = Found(source, spec)
+                here[name] = FoundTool(source, spec)
                 self._names[name], specs[name] = here[name], spec
             for found in here.values():
                 self._add_own_names(found)
@@ -65,7 +65,7 @@ class Catalogue:
         self.specs: Mapping[str, ToolSpec] = MappingProxyType({name: specs[name] for name in every if name in specs})
         self.complaints = tuple(complaints)
 
-    def find(self, name: str) -> Found | None:
+    def find(self, name: str) -> FoundTool | None:
         """What a name means, or None when nobody lists it."""
         return self._names.get(name)
 
@@ -85,13 +85,13 @@ class Catalogue:
             if whole:
                 yield Listed(name, spec, None)
 
-    def _add_own_names(self, found: Found) -> None:
+    def _add_own_names(self, found: FoundTool) -> None:
         for command in found.spec.commands:
             if command.tool_name is not None:
                 word = _word(found.spec, command) if len(found.spec.commands) > 1 else None
                 self._names.setdefault(command.tool_name, replace(found, command=word))
 
-    def _add_commands(self, name: str, found: Found) -> None:
+    def _add_commands(self, name: str, found: FoundTool) -> None:
         for command in found.spec.commands:
             for word in (command.id, command.command):
                 if word:

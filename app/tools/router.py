@@ -25,7 +25,7 @@ from app.extend import (
     ToolSpec,
 )
 from app.protocol.arguments import fold, fold_names, from_text
-from app.tools.catalogue import Catalogue, Found, Listed, command_named
+from app.tools.catalogue import Catalogue, FoundTool, Listed, command_named
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Router:
         for source in self._sources:
             source.changed(told)
 
-    def find(self, name: str) -> Found | None:
+    def find(self, name: str) -> FoundTool | None:
         """What ``name`` means: a tool, a command's own name, ``Tool.command``, or what a source makes of it (D68)."""
         found = self._of_now().find(name)
         if found is not None:
@@ -70,7 +70,7 @@ class Router:
         for source in self._sources:
             spec = source.addressed(name)
             if spec is not None:
-                return Found(source, spec)
+                return FoundTool(source, spec)
         return None
 
     def find_spec(self, name: str) -> ToolSpec | None:
@@ -125,7 +125,7 @@ class Router:
 
     async def _run(
         self,
-        found: Found | None,
+        found: FoundTool | None,
         call: ToolCall,
         context: CallContext,
         started: Callable[..., None],
