@@ -184,9 +184,10 @@ class ToolSource(Protocol):
         ...
 
     def addressed(self, name: str) -> ToolSpec | None:
-        """The tool behind a name that no source lists, such as ``node#tool`` (D60); None when it is nothing of this.
+        """The tool behind a name that no source lists, such as ``node#tool`` (D60); None when it is no tool of this.
 
-        Asked at each call whose name nobody lists, so it must be quick. ``ToolCall.tool`` keeps the written name.
+        Asked at each call whose name nobody lists, so it must be quick; for ``node#tool.command`` also with what stands
+        before the dot. ``ToolCall.tool`` keeps the written name.
         """
         ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
@@ -64,7 +64,6 @@ class Services:
     ``lifecycles`` those of them that start and stop with the server; ``fetchers`` find files that plugins lack. Guards
     are asked in this order, after the server's own. ``resolver`` serves while the configuration names no model API. One
     process ``owns_home``: it alone runs schedules, static plugins and watchers; others only run tools (D88).
-    ``node_addresses`` gives the addresses of connected nodes, whose callbacks are taken (D19).
 
     ``read_config`` reads the configuration anew for a reload; without it the settings stay as they are, and nobody
     watches for changes.
@@ -90,13 +89,11 @@ class Services:
         lifecycles: Sequence[Lifecycle] = (),
         fetchers: Sequence[FileFetcher] = (),
         owns_home: bool = True,
-        node_addresses: Callable[[], Collection[str]] = tuple,
         read_config: Callable[[], Config] | None = None,
         pace: Pace | None = None,
     ) -> None:
         self.in_force = InForce(config, key, owns_home=owns_home)
         self.owns_home = owns_home
-        self.node_addresses = node_addresses
         self.started = False
         self.stopping = Stopping(
             lambda: self.settings.shutdown_seconds, lambda: max(END_SECONDS, self.settings.plugin_stop_seconds + 4)
@@ -132,9 +129,10 @@ class Services:
         for ported in self.found_plugins.ported:
             reason = f"{ported.lacks} is not on this machine" if ported.lacks else "its module is for Node"
             log.info("plugin %s: %s; the program's own serves in its place", ported.name, reason)
+        node_files = connections.node_files(self.in_force, lambda url, context: self.nodes.holder_for(url, context))
         self._processes = Processes(plugin_hosts.process_limits(config.settings))
         self.plugins = plugin_hosts.stdio_plugins(
-            self.in_force, self.found_plugins, self._processes, self.auth_code, self.callbacks, fetchers
+            self.in_force, self.found_plugins, self._processes, self.auth_code, self.callbacks, (*fetchers, node_files)
         )
         self.statics = plugin_hosts.static_plugins(self.in_force, self.found_plugins, self.events)
         self.in_process = plugin_hosts.in_process_plugins(
@@ -156,12 +154,17 @@ class Services:
         self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key)
         self.sockets: tuple[SocketSource, ...] = (self.hub,)
         self._lifecycles += (self.hub,)
+        own_tools: tuple[ToolSource, ...] = (self.in_process, self.plugins, *sources)
+        self.nodes = connections.nodes(
+            self.in_force, self.hub, self.events, self.background_results, self._ids.new, own_tools
+        )
+        self._lifecycles += (self.nodes,)
 
         # Tools: the one way to call them, and calls that are put off.
         task_folder = TaskFolder(config.home)
         self.intake = schedules.task_intake(self.in_force, task_folder, told=lambda: self.schedule.look_again())
         own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake))
-        self.router = Router((self.in_process, self.plugins, *sources), (*own_guards, *guards), self.events)
+        self.router = Router((*own_tools, self.nodes), (*own_guards, *guards), self.events)
         self.schedule = schedules.schedule_runner(
             self.in_force, task_folder, self.router, self.events, self._ids, self.stopping
         )
@@ -290,7 +293,7 @@ class Services:
             self.router.specs,
             image_key=self.found_plugins.image_key,
             background_results=self.background_results,
-            placeholders=(self.statics, *self._placeholders, *self.in_process.placeholders()),
+            placeholders=(self.statics, *self._placeholders, *self.in_process.placeholders(), self.nodes.placeholders),
         )
         return turns.turn_parts(
             self.in_force,

@@ -67,10 +67,14 @@ class Router:
         found = self._of_now().find(name)
         if found is not None:
             return found
+        head, dot, word = name.rpartition(".")
         for source in self._sources:
             spec = source.addressed(name)
             if spec is not None:
                 return FoundTool(source, spec)
+            spec = source.addressed(head) if dot else None
+            if spec is not None and command_named(spec, word) is not None:
+                return FoundTool(source, spec, word)
         return None
 
     def find_spec(self, name: str) -> ToolSpec | None:

@@ -242,6 +242,15 @@ def test_a_name_that_nobody_lists_is_asked_for_and_its_call_and_events_keep_it_a
     assert ask(router, "cellar#Echo").error_kind is ErrorKind.UNKNOWN_TOOL
 
 
+def test_a_command_may_be_named_behind_an_address_too() -> None:
+    far = Source(unlisted={"attic#Echo": tool("Echo", command("run"), origin="attic")})
+    router = Router([far], [], Events())
+    assert ask(router, "attic#Echo.run").structured == {"origin": "attic", "command": "run"}
+    assert [call.tool for call in far.calls] == ["attic#Echo.run"]
+    for name in ("attic#Echo.walk", "cellar#Echo.run", "attic#Echo.", ".run"):
+        assert ask(router, name).error_kind is ErrorKind.UNKNOWN_TOOL
+
+
 def test_of_equal_names_the_first_source_wins_and_keeps_its_order() -> None:
     router = Router(
         [Source(tool("B"), tool("A")), Source(tool("C", origin="far"), tool("A", origin="far"))], [], Events()
