@@ -82,7 +82,7 @@ class NodeFiles:
         self._frame_bytes = frame_bytes
 
     async def fetch(self, url: str, context: CallContext, known: FileCopy | None) -> FetchedFile | None:
-        """The file from the one node that may have it for this client. Raises what ``request`` does, NodeFileError."""
+        """The file from the one node that may have it for this client; raises NodeFileError."""
         node = self._holder_for(url, context)
         if node is None:
             return None
@@ -95,8 +95,7 @@ class NodeFiles:
         return await self._in_one_frame(node, url)
 
     async def _in_one_frame(self, node: FileNode, url: str) -> FetchedFile:
-        answer = await node.request(FILE_TOOL, {"fileUrl": url}, REQUEST_SECONDS)
-        fields = _fields(node, answer)
+        fields = await _asked(node, {"fileUrl": url})
         data = await self._data(node, fields, self._max_bytes)
         return FetchedFile(data, _media_type(fields), node.name)
 
@@ -120,7 +119,7 @@ class NodeFiles:
     async def _piece(self, node: FileNode, url: str, offset: int, length: int) -> _Piece:
         """One piece; it may be shorter than asked for, but not empty before the end of the file."""
         wanted: dict[str, Json] = {"fileUrl": url, "offset": offset, "length": length}
-        fields = _fields(node, await node.request(FILE_TOOL, wanted, REQUEST_SECONDS))
+        fields = await _asked(node, wanted)
         size, version = fields.get("size"), fields.get("version")
         if not _is_count(size) or not isinstance(version, str) or not 0 < len(version) <= VERSION_CHARS:
             raise _fault(node, "分片没有给出 size 或 version", "a piece came without a sound size or version")
@@ -149,14 +148,19 @@ class NodeFiles:
         return data
 
 
-def _fields(node: FileNode, answer: Json) -> Mapping[str, Json]:
+async def _asked(node: FileNode, arguments: Mapping[str, Json]) -> Mapping[str, Json]:
+    """What a node answers when it gives a file."""
+    try:
+        answer = await node.request(FILE_TOOL, arguments, REQUEST_SECONDS)
+    except VcpError as error:
+        raise _said(node, error.message) from error
     if not isinstance(answer, Mapping):
         raise _fault(node, "应答不是对象", "the answer is no object")
     if answer.get("status") != "success":
         said = answer.get("error")
         if not isinstance(said, str) or not said:
             raise _fault(node, "没有给出文件，也没有说明原因", "it gave no file and no reason")
-        raise NodeFileError(f"{both(f'节点 {node.name}', f'node {node.name}')}: {said[:REASON_CHARS]}")
+        raise _said(node, said)
     return answer
 
 
@@ -179,6 +183,10 @@ def _media_type(fields: Mapping[str, Json]) -> str:
 
 def _fault(node: FileNode, chinese: str, english: str) -> NodeFileError:
     return NodeFileError(both(f"节点 {node.name}：{chinese}", f"node {node.name}: {english}"))
+
+
+def _said(node: FileNode, reason: str) -> NodeFileError:
+    return NodeFileError(f"{both(f'节点 {node.name}', f'node {node.name}')}: {reason[:REASON_CHARS]}")
 
 
 def _too_large(node: FileNode, limit: int) -> NodeFileError:

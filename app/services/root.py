@@ -30,6 +30,7 @@ from app.extend import (
     ToolSource,
     UpstreamResolver,
 )
+from app.hub.nodes import Nodes
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
 from app.plugins.callbacks import Callbacks
@@ -69,11 +70,12 @@ class Services:
     watches for changes.
     """
 
-    # These four are used by parts that are made before them, which get a function that looks them up here.
+    # These five are used by parts that are made before them, which get a function that looks them up here.
     router: Router
     schedule: ScheduleRunner
     inner_chat: InnerChat
     embeddings: Embeddings
+    nodes: Nodes
 
     def __init__(
         self,
