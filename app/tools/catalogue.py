@@ -53,7 +53,7 @@ class Catalogue:
                 if name in self._names:
                     complaints.append(f"tool {name} of {spec.origin} is not used: a command on this machine is that")
                     continue
-                if settled[name] != spec.commands:
+                if settled[name] is not spec.commands:
                     spec = replace(spec, commands=settled[name])
                 here[name] = FoundTool(source, spec)
                 self._names[name], specs[name] = here[name], spec
@@ -89,13 +89,13 @@ class Catalogue:
         for command in found.spec.commands:
             if command.tool_name is not None:
                 word = _word(found.spec, command) if len(found.spec.commands) > 1 else None
-                self._names.setdefault(command.tool_name, replace(found, command=word))
+                self._names.setdefault(command.tool_name, FoundTool(found.source, found.spec, word))
 
     def _add_commands(self, name: str, found: FoundTool) -> None:
         for command in found.spec.commands:
             for word in (command.id, command.command):
                 if word:
-                    self._names.setdefault(f"{name}.{word}", replace(found, command=word))
+                    self._names.setdefault(f"{name}.{word}", FoundTool(found.source, found.spec, word))
 
     def _dotted(self, name: str, spec: ToolSpec, command: ToolCommand) -> str | None:
         for word in (command.id, command.command):

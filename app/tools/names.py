@@ -110,14 +110,15 @@ def settle(*groups: Iterable[tuple[str, Commands]]) -> tuple[dict[str, Commands]
         for tool, _ in tools:
             keepers.setdefault(tool, tool)
         for tool, commands in tools:
-            kept: list[ToolCommand] = []
-            for command in commands:
+            settled[tool] = commands
+            for place, command in enumerate(commands):
                 own = command.tool_name
-                if own is not None and (not is_restricted(own) or own in keepers):
-                    lost.append(LostName(tool, own, keepers.get(own, "") if is_restricted(own) else ""))
-                    command = replace(command, tool_name=None)
-                elif own is not None:
+                if own is None:
+                    continue
+                if is_restricted(own) and own not in keepers:
                     keepers[own] = tool
-                kept.append(command)
-            settled[tool] = tuple(kept)
+                    continue
+                lost.append(LostName(tool, own, keepers.get(own, "") if is_restricted(own) else ""))
+                before = settled[tool]
+                settled[tool] = (*before[:place], replace(command, tool_name=None), *before[place + 1 :])
     return settled, lost

@@ -46,7 +46,9 @@ class Router:
         self._sources = tuple(sources)
         self._guards = tuple(guards)
         self._events = events
-        self._made_of: tuple[Mapping[str, ToolSpec], ...] = ()
+        self._made_of: tuple[tuple[ToolSource, Mapping[str, ToolSpec] | None], ...] = tuple(
+            (source, None) for source in self._sources
+        )
         self._catalogue = Catalogue(())
 
     def specs(self) -> Mapping[str, ToolSpec]:
@@ -83,23 +85,27 @@ class Router:
         return found.spec if found else None
 
     def _of_now(self) -> Catalogue:
-        offers = tuple(source.tools() for source in self._sources)
-        if len(offers) != len(self._made_of) or any(
-            new is not old for new, old in zip(offers, self._made_of, strict=True)
-        ):
-            before = self._catalogue.complaints
-            self._catalogue = Catalogue(tuple(zip(self._sources, offers, strict=True)))
-            self._made_of = offers
-            new = [complaint for complaint in self._catalogue.complaints if complaint not in before]
-            for complaint in new[:COMPLAINTS]:
-                log.warning("%s", complaint)
+        for source, tools in self._made_of:
+            if source.tools() is not tools:
+                return self._renewed()
+        return self._catalogue
+
+    def _renewed(self) -> Catalogue:
+        before = self._catalogue.complaints
+        offers = tuple((source, source.tools()) for source in self._sources)
+        self._catalogue = Catalogue(offers)
+        self._made_of = offers
+        for complaint in [text for text in self._catalogue.complaints if text not in before][:COMPLAINTS]:
+            log.warning("%s", complaint)
         return self._catalogue
 
     async def call(self, call: ToolCall, context: CallContext) -> ToolResult:
         """Run one call; never raises, except that a cancelled caller is told so after the call's end was published."""
         found = self.find(call.tool)
         spec = found.spec if found else None
-        call = replace(call, command=found.command if found else None)
+        word = found.command if found else None
+        if call.command != word:
+            call = replace(call, command=word)
         asked = time.monotonic()
         begun: float | None = None
         result = ToolResult(error_kind=ErrorKind.CANCELLED, message=both("调用已取消", "the call was cancelled"))
@@ -181,7 +187,7 @@ def prepare_arguments(spec: ToolSpec, call: ToolCall) -> ToolCall:
             schema = properties.get(name)
             if isinstance(schema, Mapping) and arguments.get(name) == text:
                 arguments[name] = from_text(text, schema, chosen.parameters)
-    return replace(call, arguments=arguments, texts=texts)
+    return ToolCall(call.id, call.tool, arguments, texts, call.archery, call.command, call.password, call.maid)
 
 
 def _properties(command: ToolCommand) -> Mapping[str, Json]:
