@@ -45,29 +45,30 @@ class Catalogue:
             ranks[1].pop(name, None)
         settled, lost = settle(*([(name, spec.commands) for name, (_, spec) in rank.items()] for rank in ranks))
         self._names: dict[str, FoundTool] = {}
+        self._tools: dict[str, FoundTool] = {}
         complaints = [f"toolName {fault.name} of {fault.tool} is not used: it {fault.why}" for fault in lost]
-        specs: dict[str, ToolSpec] = {}
         for rank in ranks:
             here: dict[str, FoundTool] = {}
             for name, (source, spec) in rank.items():
-                if name in self._names:
+                if name in self._names or self._behind_dot(name) is not None:
                     complaints.append(f"tool {name} of {spec.origin} is not used: a command on this machine is that")
                     continue
                 if settled[name] is not spec.commands:
                     spec = replace(spec, commands=settled[name])
                 here[name] = FoundTool(source, spec)
-                self._names[name], specs[name] = here[name], spec
+            self._names.update(here)
             for found in here.values():
                 self._add_own_names(found)
-            for name, found in here.items():
-                self._add_commands(name, found)
-        every = dict.fromkeys(name for _, tools in offers for name in tools)
-        self.specs: Mapping[str, ToolSpec] = MappingProxyType({name: specs[name] for name in every if name in specs})
+            self._tools.update(here)
+        order = dict.fromkeys(name for _, tools in offers for name in tools)
+        self.specs: Mapping[str, ToolSpec] = MappingProxyType(
+            {name: self._tools[name].spec for name in order if name in self._tools}
+        )
         self.complaints = tuple(complaints)
 
     def find(self, name: str) -> FoundTool | None:
         """What a name means, or None when nobody lists it."""
-        return self._names.get(name)
+        return self._names.get(name) or self._behind_dot(name)
 
     def listed(self) -> Iterator[Listed]:
         """The tools that can be called, by name; those with several commands once for each, in their own order."""
@@ -91,15 +92,16 @@ class Catalogue:
                 word = _word(found.spec, command) if len(found.spec.commands) > 1 else None
                 self._names.setdefault(command.tool_name, FoundTool(found.source, found.spec, word))
 
-    def _add_commands(self, name: str, found: FoundTool) -> None:
-        for command in found.spec.commands:
-            for word in (command.id, command.command):
-                if word:
-                    self._names.setdefault(f"{name}.{word}", FoundTool(found.source, found.spec, word))
+    def _behind_dot(self, name: str) -> FoundTool | None:
+        head, dot, word = name.rpartition(".")
+        found = self._tools.get(head) if dot and word else None
+        if found is None or not any(word in (command.id, command.command) for command in found.spec.commands):
+            return None
+        return FoundTool(found.source, found.spec, word)
 
     def _dotted(self, name: str, spec: ToolSpec, command: ToolCommand) -> str | None:
         for word in (command.id, command.command):
-            found = self._names.get(f"{name}.{word}") if word else None
+            found = self.find(f"{name}.{word}") if word else None
             if found is not None and found.spec is spec and command_named(spec, word) is command:
                 return f"{name}.{word}"
         return None
