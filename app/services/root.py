@@ -40,7 +40,7 @@ from app.reload.reloader import Reloader
 from app.reload.watcher import Pace, Watcher
 from app.schedule.folder import TaskFolder
 from app.schedule.runner import ScheduleRunner
-from app.services import connections, observing, plugin_hosts, prompts, schedules, turns, upstreams
+from app.services import approving, connections, observing, plugin_hosts, prompts, schedules, turns, upstreams
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.stopping import END_SECONDS, Stopping
@@ -160,7 +160,9 @@ class Services:
         # Tools: the one way to call them, and calls that are put off.
         task_folder = TaskFolder(config.home)
         self.intake = schedules.task_intake(self.in_force, task_folder, told=lambda: self.schedule.look_again())
-        own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake))
+        self.approvals = approving.approvals(self.in_force, self.hub, self.events, self._ids.new, owns_home=owns_home)
+        self._lifecycles += (self.approvals,)
+        own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake), self.approvals)
         self.router = Router((self.in_process, self.plugins, *sources), (*own_guards, *guards), self.events)
         self.schedule = schedules.schedule_runner(
             self.in_force, task_folder, self.router, self.events, self._ids, self.stopping

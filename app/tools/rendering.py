@@ -9,6 +9,7 @@ from typing import Literal
 
 from app.extend import CallOutcome, ErrorKind, Json, ToolCall, ToolResult
 from app.protocol import markers
+from app.protocol.approval_messages import ERROR_REJECTED, ERROR_TIMEOUT
 from app.protocol.json_text import compact_json, pretty_json
 
 Profile = Literal["baseline", "head"]
@@ -47,6 +48,10 @@ def _error_fields(result: ToolResult) -> dict[str, Json]:
     if result.error_kind is ErrorKind.PLUGIN:
         told = {"original_plugin_error": result.original_error} if result.original_error else {}
         return {"plugin_error": result.message, **told}
+    if result.error_kind is ErrorKind.REJECTED:
+        return {"plugin_error": result.message, "error_type": ERROR_REJECTED, "rejected_by_user": True}
+    if result.error_kind is ErrorKind.UNANSWERED:
+        return {"plugin_execution_error": result.message, "error_type": ERROR_TIMEOUT}
     return {"plugin_execution_error": result.message}
 
 
