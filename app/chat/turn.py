@@ -41,7 +41,7 @@ from app.extend import (
 from app.protocol import dump_names, markers
 from app.protocol.diary import find_diary_blocks
 from app.protocol.timestamps import iso_millis
-from app.tools.rendering import ResultFormat, show_vcp_block
+from app.tools.rendering import ResultFormat, show_vcp_block, without_secrets
 from app.upstream.client import UpstreamClient
 
 log = logging.getLogger(__name__)
@@ -223,7 +223,9 @@ class Turn:
             while (outcome := await calls.next_finished()) is not None:
                 if request.show_vcp and not outcome.result.silent:
                     stamp = iso_millis(outcome.finished_at, parts.zone)
-                    await renderer.block(show_vcp_block(outcome, stamp, self._rules.results.profile))
+                    style = self._rules.results
+                    shown = without_secrets(outcome) if style.private else outcome
+                    await renderer.block(show_vcp_block(shown, stamp, style.profile))
             if answer.native_calls or over_limit or not calls.normal:
                 break
             # Plain answers keep the newline before a later round's text in the history too (spec 4.8).

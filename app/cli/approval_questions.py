@@ -63,9 +63,6 @@ class ApprovalQuestions:
                 print(question, end=": ", file=sys.stderr, flush=True)
                 lines.forget()
                 line = await lines.next()
-                if line is None:  # nobody is there any more
-                    decided = False, ""
-                else:
-                    decided = decision(line)
+                decided = (False, "") if line is None else decision(line)  # None: nobody is there any more
             if decided is not None:
                 self._approvals.answer(pending.id, decided[0], by="the terminal", reason=decided[1])

@@ -125,10 +125,10 @@ def _still_there(one: Mapping[str, Json], waiting: Sequence[Mapping[str, Json]])
 
 
 def _outcome(facts: Mapping[str, Json], *, counted: bool) -> str:
-    word = {
-        True: both("已批准", "approved"),
-        False: both("已拒绝", "rejected"),
-    }.get(facts.get("approved"), both("无人决定", "not decided"))
+    approved = facts.get("approved")
+    word = both("无人决定", "not decided")
+    if isinstance(approved, bool):
+        word = both("已批准", "approved") if approved else both("已拒绝", "rejected")
     told = f"{facts.get('requestId')}  {facts.get('toolName')}: {word}"
     if not counted:
         who = facts.get("by") or facts.get("reason") or "-"

@@ -59,7 +59,7 @@ class ApprovalRules:
     """What the file says. ``rules`` holds each rule by its ``rule_key``, true for those with ``::SilentReject``.
 
     With ``everything`` no call is free (``approveAll``); ``explained`` has each decision logged (``debugMode``),
-    ``private`` masks secrets before a person is shown the arguments (``privacyProtection``).
+    ``private`` masks secrets in results for models, and in what a person is shown (``privacyProtection``).
     """
 
     enabled: bool = False

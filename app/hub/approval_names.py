@@ -26,7 +26,7 @@ def names_of(spec: ToolSpec, call: ToolCall) -> tuple[tuple[str, ...], tuple[str
         tools |= {FAR + _bare(name) for name in tools}
         stems |= {FAR + _bare(spec.name)}
         own |= {FAR + name for name in own}
-    named.update(name for command in addressed for name in (command.id, command.command) if name)
+    named.update(name for command in addressed for name in (command.id, command.command, command.tool_name) if name)
     commands = {f"{stem}{mark}{name}" for stem in stems for mark in ":." for name in named} | own
     return tuple(tools), tuple(commands)
 

@@ -135,6 +135,10 @@ class Approvals:
         assert pending.settled is not None
         return pending.settled
 
+    def private(self) -> bool:
+        """Whether the file wants secrets masked in results (``privacyProtection``), approvals or not."""
+        return self._rules().private
+
     # ------------------------------------------------------------------ those who decide
 
     def pending(self) -> tuple[Pending, ...]:

@@ -275,7 +275,7 @@ class Services:
 
     def turn_rules(self, *, stream: bool) -> TurnRules:
         """The settings that hold for one turn."""
-        return turns.turn_rules(self.settings, stream=stream)
+        return turns.turn_rules(self.settings, stream=stream, private=self.approvals.private())
 
     def parts_of_turn(self) -> TurnParts:
         """What a turn that begins now works with: ``turn_parts``, with the preprocessors of plugins as they are now."""
