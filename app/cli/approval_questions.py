@@ -58,10 +58,10 @@ class ApprovalQuestions:
             pending = waiting[0]
             print(shown(described(pending, time.time(), self._zone)), file=sys.stderr)
             decided = None
+            lines.forget()
             while decided is None and self._approvals.find(pending.id) is not None:
                 question = both("批准？y 是，n [理由] 否", "approve? y yes, n [reason] no")
                 print(question, end=": ", file=sys.stderr, flush=True)
-                lines.forget()
                 line = await lines.next()
                 decided = (False, "") if line is None else decision(line)  # None: nobody is there any more
             if decided is not None:

@@ -81,6 +81,8 @@ async def _watch(owner: Owner, key: str) -> int:
     while True:
         waiting = [one for one in await waiting_approvals(owner, key) if one["requestId"] not in skipped]
         if not waiting:
+            if lines.ended:
+                return EXIT_OK
             await asyncio.sleep(LOOK_SECONDS)
             continue
         word = await _asked(owner, key, waiting[0], lines)
