@@ -253,3 +253,11 @@ def test_a_file_that_vanishes_is_in_force_for_the_moment_that_an_editor_needs(tm
     assert home.asks()
     home.now += GONE_SECONDS
     assert not home.asks()
+
+
+def test_the_example_of_the_documents_is_in_order() -> None:
+    text = (Path(__file__).parents[2] / "docs/operations.md").read_text(encoding="utf-8")
+    example = text.partition("## Approval")[2].partition("```json\n")[2].partition("```")[0]
+    found, problems = read_rules(example.encode())
+    assert problems == ()
+    assert found.enabled and len(found.rules) == 3
