@@ -38,6 +38,8 @@ class ErrorKind(StrEnum):
     REFUSED = "refused"  # a guard said no
     LIMIT = "limit"  # more calls than one round may have
     CANCELLED = "cancelled"
+    REJECTED = "approval_rejected"  # a person said no
+    UNANSWERED = "approval_timeout"  # a person should have decided, and nobody did
 
 
 class Outcome(StrEnum):
@@ -155,7 +157,8 @@ class ToolResult:
 
     ``structured`` is the result as JSON; ``parts`` are content parts (text, image_url) when the tool gave some;
     ``error_kind`` is None on success. ``message`` is the text for people: the error, or what the tool said beside its
-    result. ``original_error`` is what the tool itself said, when an attempt to help it failed (spec 5.9).
+    result. ``original_error`` is what the tool itself said, when an attempt to help it failed (spec 5.9). A model that
+    wanted the call is told nothing at all of a ``silent`` result (spec 7.6); programs and people are.
     """
 
     structured: Json = None
@@ -165,6 +168,7 @@ class ToolResult:
     exit_code: int | None = None
     stderr_tail: str = ""
     original_error: str = ""
+    silent: bool = False
 
     @property
     def ok(self) -> bool:

@@ -14,6 +14,7 @@ from app.config.dotenv import parse_values
 from app.config.program_files import program_plugins
 from app.config.snapshot import CONFIG_FILE, Config, load
 from app.errors import ConfigError
+from app.home.checks.approvals import check_approvals
 from app.home.checks.connections import check_connections
 from app.home.checks.files import check_files
 from app.home.checks.findings import Finding, Installation, Level, Topic
@@ -66,6 +67,7 @@ def check_home(home: Path, environ: Mapping[str, str]) -> CheckReport:
     findings += check_prompts(installation, plugins)
     findings += plugins.findings
     findings += check_files(installation, plugins)
+    findings += check_approvals(installation, plugins)
     findings += check_folders(installation)
     topics = {topic: place for place, topic in enumerate(Topic)}
     findings.sort(key=lambda finding: (topics[finding.topic], _ORDER[finding.level]))

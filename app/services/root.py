@@ -42,7 +42,17 @@ from app.reload.reloader import Reloader
 from app.reload.watcher import Pace, Watcher
 from app.schedule.folder import TaskFolder
 from app.schedule.runner import ScheduleRunner
-from app.services import connections, node_access, observing, plugin_hosts, prompts, schedules, turns, upstreams
+from app.services import (
+    approving,
+    connections,
+    node_access,
+    observing,
+    plugin_hosts,
+    prompts,
+    schedules,
+    turns,
+    upstreams,
+)
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.stopping import END_SECONDS, Stopping
@@ -170,7 +180,9 @@ class Services:
         # Tools: the one way to call them, and calls that are put off.
         task_folder = TaskFolder(config.home)
         self.intake = schedules.task_intake(self.in_force, task_folder, told=lambda: self.schedule.look_again())
-        own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake))
+        self.approvals = approving.approvals(self.in_force, self.hub, self.events, self._ids.new, owns_home=owns_home)
+        self._lifecycles += (self.approvals,)
+        own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake), self.approvals)
         self.router = Router((*own_tools, self.nodes), (*own_guards, *guards), self.events)
         self.schedule = schedules.schedule_runner(
             self.in_force, task_folder, self.router, self.events, self._ids, self.stopping
@@ -283,7 +295,7 @@ class Services:
 
     def turn_rules(self, *, stream: bool) -> TurnRules:
         """The settings that hold for one turn."""
-        return turns.turn_rules(self.settings, stream=stream)
+        return turns.turn_rules(self.settings, stream=stream, private=self.approvals.private())
 
     def parts_of_turn(self) -> TurnParts:
         """What a turn that begins now works with: ``turn_parts``, with the preprocessors of plugins as they are now."""

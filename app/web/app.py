@@ -16,6 +16,7 @@ from app.extend import Access, Reloaded, RouteSource
 from app.services import Services
 from app.web.addresses import client_address
 from app.web.admin_access import AdminAccess
+from app.web.approvals import approvals_routes
 from app.web.blocking import AddressBlocks
 from app.web.chat import ChatRoute
 from app.web.cut_off import CutOff
@@ -80,6 +81,7 @@ def create_app(services: Services) -> ASGIApp:
         schedule_task_routes(services),
         plugin_callback_routes(services, blocks),
         nodes_routes(lambda: services.nodes.list()),
+        approvals_routes(services),
     )
     for group in groups:
         app.include_router(group)

@@ -57,6 +57,8 @@ def test_it_holds_every_route_and_says_which_are_open(tmp_path: Path) -> None:
         "/v1/human/tool": True,
         "/v1/schedule_task": True,
         "/v1/nodes": True,
+        "/v1/approvals": True,
+        "/v1/approvals/{request_id}": True,
         "/healthz": False,
         "/readyz": False,
         "/plugin-callback/{plugin}/{task}": False,
