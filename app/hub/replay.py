@@ -120,6 +120,20 @@ class LogReplay:
         self._prune(now)
         self._note_change()
 
+    @property
+    def size(self) -> int:
+        """Bytes of all kept messages."""
+        return self._bytes
+
+    def devices(self) -> tuple[str, ...]:
+        """The names of all devices, in the order in which they were first seen."""
+        return tuple(self._devices)
+
+    def connections(self, device_name: str) -> int:
+        """How many connections of a device are open."""
+        device = self._devices.get(device_name)
+        return 0 if device is None else len(device.clients)
+
     def missed(self, device_name: str) -> int:
         """How many messages wait for a device."""
         device = self._devices.get(device_name)

@@ -178,6 +178,7 @@ def test_a_scheduled_call_is_told_once_and_so_is_a_task_without_one(tmp_path: Pa
             for name in ("Good", "Bad", "Gone"):
                 task(f"task-{name}", tool_call={"tool_name": name, "arguments": {"maid": "Nova"}})
             task("task-None")
+            server.services.schedule.look_again()
             await until(server, TaskFinished, 4)
             told = sorted([await logged(client) for _ in range(4)], key=lambda one: one["tool_name"])
             await client.nothing_waits()
