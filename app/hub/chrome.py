@@ -29,11 +29,9 @@ class Chrome:
     def _command(self, client: Client, message: Message) -> None:
         """Hand a command to the browser that is connected longest; without one say so."""
         data = _data(message)
-        observers = self._hub.clients(ClientType.CHROME_OBSERVER)
-        if not observers:
+        command = {"type": wire.COMMAND, "data": {**data, "sourceClientId": client.id}}
+        if not any(observer.send(command) for observer in self._hub.clients(ClientType.CHROME_OBSERVER)):
             client.send(wire.command_failed(data.get("requestId"), wire.NO_BROWSER))
-            return
-        observers[0].send({"type": wire.COMMAND, "data": {**data, "sourceClientId": client.id}})
 
     def _result(self, _observer: Client, message: Message) -> None:
         """Hand what came of a command to who gave it, with the fields that are meant for it."""

@@ -227,7 +227,7 @@ class LogReplay:
                 kept = self._kept.get(device.missed[0])
                 if kept is not None and self._is_fresh(kept):
                     if not client.send(self._marked(kept)):
-                        device.clients.pop(client, None)  # the hub is about to say so
+                        self._left(client, 1006)  # the hub is about to say so
                         continue
                     self._release(device.missed.popleft())
                     self._note_change()
