@@ -6,13 +6,20 @@ import time
 from collections.abc import Callable, Sequence
 
 from app.extend import EventSink, ToolSource
+from app.hub.chrome import Chrome
 from app.hub.clients import ClientType
 from app.hub.hub import Hub
+from app.hub.log_feed import HEARD, LogFeed
+from app.hub.masks import Masks
 from app.hub.node_files import HolderFor, NodeFiles
 from app.hub.node_names import NodeKeys
 from app.hub.nodes import NodeRules, Nodes
+from app.hub.replay import LogReplay
+from app.hub.replay_file import REPLAY_FILE
+from app.observe.bus import EventBus
 from app.plugins.far_manifest import far_tool
 from app.plugins.missing_files import FILE_BYTES
+from app.services.client_secrets import ClientSecrets
 from app.services.in_force import InForce
 from app.tools.background_results import BackgroundResults
 
@@ -80,3 +87,30 @@ def nodes(
     for source in local:
         source.changed(far.local_changed)
     return far
+
+
+def log_replay(in_force: InForce, hub: Hub, *, keep: bool) -> LogReplay:
+    """What devices missed while they were away; with ``keep`` it outlives the process."""
+    return LogReplay(
+        hub,
+        in_force.home / REPLAY_FILE if keep else None,
+        clock=time.time,
+        zone=in_force.zone,
+        count=lambda: in_force.settings.log_replay_count,
+        hours=lambda: in_force.settings.log_replay_hours,
+    )
+
+
+def feed_clients(in_force: InForce, hub: Hub, replay: LogReplay, events: EventBus, secrets: ClientSecrets) -> None:
+    """From now on clients are told what happens, and browsers are answered."""
+    feed = LogFeed(
+        hub,
+        replay,
+        clock=time.time,
+        zone=in_force.zone,
+        max_chars=lambda: in_force.settings.tool_result_max_chars,
+        masks=Masks(secrets),
+        push_masks=Masks(secrets.without_addresses),
+    )
+    events.listen(feed.hear, *HEARD)
+    Chrome(hub, time.time)

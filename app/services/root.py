@@ -53,6 +53,7 @@ from app.services import (
     turns,
     upstreams,
 )
+from app.services.client_secrets import ClientSecrets
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.stopping import END_SECONDS, Stopping
@@ -167,6 +168,10 @@ class Services:
         self.node_keys = NodeKeys(config.home, time.monotonic)
         identify = node_access.identify_nodes(self.node_keys)
         self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key, identify)
+        self.log_replay = connections.log_replay(self.in_force, self.hub, keep=owns_home)
+        secrets = ClientSecrets(lambda: self.config, lambda: self.key, lambda: self.found_plugins, self.auth_code)
+        connections.feed_clients(self.in_force, self.hub, self.log_replay, self.events, secrets)
+        self._lifecycles += (self.log_replay,)  # before the hub: it stops after it and keeps who was there
         self.sockets: tuple[SocketSource, ...] = (self.hub,)
         self._lifecycles += (self.hub, self.node_keys)
         node_access.hang_up_without_key(self.hub, self.node_keys)

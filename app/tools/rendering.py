@@ -155,8 +155,7 @@ def visible_text(outcome: CallOutcome, timestamp: str) -> str:
         ]
         if texts:
             return "\n".join(texts)
-        kinds = ", ".join(sorted({str(part.get("type")) for part in result.parts}))
-        return f"[Rich Content with types: {kinds}]"
+        return kinds_of_parts(result.parts)
     if isinstance(value, Mapping):
         for key in ("result", "message", markers.RESULT_PLAIN_OUTPUT, "content"):
             text = value.get(key)
@@ -167,6 +166,12 @@ def visible_text(outcome: CallOutcome, timestamp: str) -> str:
         if isinstance(plain, int | float) and plain:
             return compact_json(plain)
     return compact_json(value) if value else markers.SHOW_VCP_NO_CONTENT
+
+
+def kinds_of_parts(parts: Sequence[Mapping[str, Json]]) -> str:
+    """What stands for content parts without any text (4.9)."""
+    kinds = ", ".join(sorted({str(part.get("type")) for part in parts}))
+    return f"[Rich Content with types: {kinds}]"
 
 
 def show_vcp_block(outcome: CallOutcome, timestamp: str, profile: Profile) -> str:

@@ -10,7 +10,8 @@ import pytest
 
 from app.extend import CallContext, CallFinished, Door, Event, FirstToken, Outcome, TaskFinished, ToolCall, ToolResult
 from app.observe.bus import EventBus
-from app.observe.digests import MAX_DEPTH, digested
+from app.observe.digests import digested
+from app.protocol.digests import MAX_DEPTH
 
 PICTURE = "data:image/png;base64," + "QUJD" * 1000
 
@@ -79,3 +80,12 @@ def test_listeners_get_the_picture_and_subscribers_its_digest() -> None:
         assert "QUJD" not in queued.result.structured
 
     asyncio.run(main())
+
+
+def test_a_picture_inside_a_text_is_a_digest_and_the_text_around_it_stays() -> None:
+    text = f"Here: ![cat]({PICTURE}) and ![dot](data:image/png;base64,QUJD)."
+    shown = digested(finished(ToolResult(structured={"text": text})))
+    assert isinstance(shown, CallFinished)
+    digest = hashlib.sha256(PICTURE.partition(",")[2].encode()).hexdigest()
+    expected = f"Here: ![cat](data:image/png;base64,[sha256 {digest}, 4000 characters])"
+    assert shown.result.structured["text"] == f"{expected} and ![dot](data:image/png;base64,QUJD)."
