@@ -40,6 +40,8 @@ class SocketHandler(Protocol):
     """Serves one WebSocket. Its methods are called in order, must be quick and must not wait.
 
     ``opened`` is called once before all others, ``closed`` once after them; an exception closes the socket with 1011.
+    A client that is gone again before its socket was open is never heard of. ``closed`` may be called within ``close``,
+    but not within ``send``.
     """
 
     def opened(self, socket: Socket) -> None:
