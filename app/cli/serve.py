@@ -22,7 +22,7 @@ from app.cli.options import (
     reader,
     run,
 )
-from app.config.keys import ServerKey, check_bind, server_key
+from app.config.keys import ServerKey, check_bind, check_tool_port, server_key
 from app.config.snapshot import Config
 from app.demo.upstream import create_demo
 from app.errors import both
@@ -59,6 +59,7 @@ def _serve(options: argparse.Namespace) -> int:
     gc.set_threshold(YOUNG_OBJECTS)
     log_to_screen(config)
     check_bind(config)
+    check_tool_port(config)
     with own_home(config.home, "serve") as ownership:
         if config.settings.server_log:
             _log_to_disk(config)

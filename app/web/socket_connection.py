@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from urllib.parse import quote
 
 from uvicorn.config import Config
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -57,6 +56,8 @@ class SocketConnection(WebSocketsSansIOProtocol):
     ``ended`` has the close code as soon as nothing more can be sent, ``gone`` is done when the line is down.
     """
 
+    _limits: Callable[[], SocketLimits]
+
     def __init__(self, opened: OpenSockets, config: Config, server_state: ServerState, **others: object) -> None:
         super().__init__(config, server_state, **others)  # type: ignore[arg-type]  # app_state, which differs by version
         self.logger = _quiet
@@ -69,7 +70,6 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self._opened = opened
         self._early = bytearray()
         self._handler: SocketHandler | None = None
-        self._limits: Callable[[], SocketLimits] = _unlimited
         self._traffic = SocketTraffic()
         self._message = bytearray()
         self._kind = Opcode.TEXT
@@ -123,6 +123,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
             self.loop.call_soon(self._finish, TRY_AGAIN, "slow")
             self._leave()
             return False
+        self._rate.earn()
         self._write(self._traffic.frame(data, self.loop.call_soon))
         return True
 
@@ -164,11 +165,8 @@ class SocketConnection(WebSocketsSansIOProtocol):
     # ------------------------------------------------------------------ what comes from the network
 
     def handle_connect(self, event: Request) -> None:
-        sent = event.path.encode("ascii", "surrogateescape")
-        event.path = quote(sent, safe=bytes(range(0x21, 0x7F)))  # uvicorn cannot bear other bytes
         super().handle_connect(event)
         if not self.handshake_complete:  # the task that asks the application has not begun yet
-            self.scope["raw_path"] = sent.partition(b"?")[0]
             self.scope["extensions"][EXTENSION] = {"connection": self}
 
     def data_received(self, data: bytes) -> None:
@@ -373,10 +371,6 @@ class SocketConnection(WebSocketsSansIOProtocol):
         if self._handler is not None:
             self._traffic.ended[why] += 1
             self._guarded(self._handler.closed, code)
-
-
-def _unlimited() -> SocketLimits:
-    raise AssertionError("nobody serves this connection yet")
 
 
 class _OpenSocket:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+ANSWERS = 1000
+"""Messages to a client that are remembered, as many as may wait for it."""
+
 FRAMES_WAITING = 1000
 """Messages that may be put behind a client that does not read, before it is given up (WS-15)."""
 
@@ -18,12 +21,20 @@ BEAT = b"beat"
 
 
 class FrameRate:
-    """Messages in the second of now."""
+    """Messages in the second of now.
 
-    __slots__ = ("_count", "_second")
+    What is sent to a client earns it an answer beyond the limit: a far node has a message for each call that it is
+    sent, however many calls a second there are.
+    """
+
+    __slots__ = ("_answers", "_count", "_second")
 
     def __init__(self) -> None:
-        self._second, self._count = 0, 0
+        self._second, self._count, self._answers = 0, 0, 0
+
+    def earn(self) -> None:
+        """A message went to the client."""
+        self._answers = min(self._answers + 1, ANSWERS)
 
     def allows(self, now: float, limit: int) -> bool:
         """Count one at the time ``now`` (seconds); False when there were more than ``limit`` in this second."""
@@ -31,7 +42,12 @@ class FrameRate:
         if second != self._second:
             self._second, self._count = second, 0
         self._count += 1
-        return self._count <= limit
+        if self._count <= limit:
+            return True
+        if self._answers:
+            self._answers -= 1
+            return True
+        return False
 
 
 class Backlog:
