@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.errors import BadRequestError, ForbiddenError, NotFoundError, ShutdownError, UnauthorizedError, VcpError, both
 from app.extend import DeclaredSocket, SocketRequest
+from app.protocol.loopback import is_loopback
 from app.protocol.markers import FATAL_ERROR
 from app.web.blocking import AddressBlocks
 from app.web.errors import error_response
@@ -114,7 +115,8 @@ class SocketGate:
         brought = _brought(declared, in_path, headers, offered)
         identity = _identity(declared, keys, brought)
         if identity is None and declared.open_to is not None and not (keys and brought):
-            identity = "" if declared.open_to(origin, headers.get("host", "")) else None
+            own = is_loopback(address) and declared.open_to(origin, headers.get("host", ""))
+            identity = "" if own else None
         if identity is None:
             if brought and (keys or declared.identify is not None):
                 self._blocks.wrong_key(address)
