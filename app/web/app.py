@@ -99,6 +99,8 @@ def create_app(services: Services) -> ASGIApp:
         sockets=_socket_gate(services, blocks),
         tell_themselves=CHAT_PATHS,  # one line for each turn is enough
     )
+    if services.owns_home:  # else nobody knows of this server, and nobody could answer
+        services.approvals.open = True
     services.metrics.watch("vcp_blocked_addresses", "Addresses that are refused now.", blocks.count)
     services.metrics.watch(
         "vcp_blocked_logins", "Addresses that may not log in as administrator now.", admin.attempts.blocked_addresses
