@@ -14,6 +14,7 @@ from app.extend import ApprovalAsked, Event, Json
 from app.hub.approval_feed import described
 from app.hub.approvals import Approvals
 from app.protocol.json_text import pretty_json
+from app.services import Services
 
 YES = frozenset({"y", "yes", "是"})
 NO = frozenset({"n", "no", "否"})
@@ -38,8 +39,19 @@ def shown(one: Mapping[str, Json]) -> str:
     )
 
 
+def ask_here(services: Services) -> None:
+    """Let whoever sits at this terminal approve what needs approval, in a command that runs tools without a server.
+
+    Without a terminal nothing changes: such calls are refused.
+    """
+    if sys.stdin.isatty():
+        services.approvals.open = True
+        questions = ApprovalQuestions(services.approvals, services.config.zone)
+        services.events.listen(questions.heard, ApprovalAsked)
+
+
 class ApprovalQuestions:
-    """Asks on this terminal about each call that waits, one after the other; for a command that runs tools itself."""
+    """Asks on this terminal about each call that waits, one after the other."""
 
     def __init__(self, approvals: Approvals, zone: tzinfo) -> None:
         self._approvals = approvals

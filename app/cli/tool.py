@@ -11,12 +11,12 @@ import sys
 import time
 from contextlib import AsyncExitStack
 
-from app.cli.approval_questions import ApprovalQuestions
+from app.cli.approval_questions import ask_here
 from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, NoModel, configured, home_option, reader, run
 from app.config.keys import server_key
 from app.config.snapshot import Config
 from app.errors import ConfigError, NotFoundError, both
-from app.extend import ApprovalAsked, CallContext, Door, ErrorKind, Json, ToolCall
+from app.extend import CallContext, Door, ErrorKind, Json, ToolCall
 from app.home.lock import Owner, owner_of
 from app.home.running_server import call_through, request_text
 from app.protocol.call_depth import check_depth, environment_depth
@@ -81,10 +81,7 @@ async def _alone(config: Config, key: str, tool: str, arguments: dict[str, str],
         password=password,
         maid=arguments.get("maid") or None,
     )
-    if sys.stdin.isatty():  # whoever sits here may approve what needs approval
-        services.approvals.open = True
-        questions = ApprovalQuestions(services.approvals, config.zone)
-        services.events.listen(questions.heard, ApprovalAsked)
+    ask_here(services)
     found = services.router.find(tool)
     works_on = found is not None and "asynchronous" in found.spec.labels
     async with AsyncExitStack() as stack:

@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 FILE_NAME = "toolApprovalConfig.json"
 MAX_FILE_BYTES = 1024 * 1024
 MAX_RULES = 10_000
+MAX_PROBLEMS = 100
+"""Most complaints about one file."""
+
 MAX_MINUTES = 24 * 60
 DEFAULT_MINUTES = 5.0
 SILENT_REJECT = "::SilentReject"
@@ -99,6 +102,8 @@ def read_rules(data: bytes, file: str = FILE_NAME) -> tuple[ApprovalRules, tuple
     lines = data.decode("utf-8", "replace").split("\n")
 
     def complain(key: str, chinese: str, english: str) -> None:
+        if len(problems) >= MAX_PROBLEMS:
+            return
         line = next((number for number, text in enumerate(lines, 1) if f'"{key}"' in text), None)
         problems.append(Problem(file, line, key, both(chinese, english)))
 

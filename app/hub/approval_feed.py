@@ -8,6 +8,7 @@ from datetime import tzinfo
 
 from app.errors import both
 from app.extend import ApprovalAsked, ApprovalSettled, Clock, Event, Json, SocketRequest
+from app.hub.approval_request import MAX_CHARS, fitted
 from app.hub.approvals import Answered, Approvals, Pending
 from app.hub.clients import Client, ClientType, Message
 from app.hub.hub import Hub
@@ -19,9 +20,12 @@ log = logging.getLogger(__name__)
 MAX_ID_CHARS = 200
 MAX_NAME_CHARS = 60
 
+TOGETHER_CHARS = 500_000
+"""Most characters of arguments in all requests that wait: a client must be able to take them at once."""
 
-def described(pending: Pending, now: float, zone: tzinfo) -> dict[str, Json]:
-    """The facts of a call that waits, as clients and routes tell them.
+
+def described(pending: Pending, now: float, zone: tzinfo, limit: int = MAX_CHARS) -> dict[str, Json]:
+    """The facts of a call that waits, as clients and routes tell them, with ``limit`` characters of arguments.
 
     ``timestamp`` is the moment at which this is told, so that with ``approvalTtlMs`` it gives the end of the waiting
     also for those who are told later; ``askedAt`` is when the call was held.
@@ -30,7 +34,7 @@ def described(pending: Pending, now: float, zone: tzinfo) -> dict[str, Json]:
         "requestId": pending.id,
         "toolName": pending.call.tool,
         "maid": pending.call.maid,
-        "args": pending.arguments,
+        "args": pending.arguments if limit >= MAX_CHARS else fitted(pending.arguments, limit),
         "timestamp": iso_millis(now, zone),
         "approvalTtlMs": round(pending.left() * 1000),
         "askedAt": iso_millis(pending.asked_at, zone),
@@ -63,7 +67,8 @@ class ApprovalFeed:
             self._hub.broadcast(message, (ClientType.VCP_LOG,))
 
     def _request(self, pending: Pending) -> Message:
-        return request_message(described(pending, self._clock(), self._zone()))
+        limit = TOGETHER_CHARS // max(1, len(self._approvals.pending()))
+        return request_message(described(pending, self._clock(), self._zone(), limit))
 
     def _joined(self, client: Client, _request: SocketRequest) -> None:
         for pending in self._approvals.pending():

@@ -22,13 +22,19 @@ _PASSWORD = fold(KEY_TOOL_PASSWORD)
 def shown_arguments(call: ToolCall, *, private: bool, limit: int = MAX_CHARS) -> dict[str, Json]:
     """The arguments without ``tool_password`` in any spelling, base64 as digests; with ``private`` secrets masked.
 
-    What is over the limit is cut in the middle, so that both ends are seen, and says so. No argument takes the room of
-    another one: what is small is shown whole, the big ones share the rest.
+    What is over the limit is cut as ``fitted`` does it.
     """
     plain = {name: value for name, value in call.arguments.items() if fold(name) != _PASSWORD}
     shown = without_base64(plain)
-    if private:
-        shown = masked(shown)
+    return fitted(masked(shown) if private else shown, limit)
+
+
+def fitted(shown: Mapping[str, Json], limit: int) -> dict[str, Json]:
+    """Arguments that have about ``limit`` characters at most.
+
+    What is over it is cut in the middle, so that both ends are seen, and says so. No argument takes the room of
+    another one: what is small is shown whole, the big ones share the rest.
+    """
     rooms = _rooms({name: _size(name) + _size(value) for name, value in shown.items()}, limit)
     fields: dict[str, Json] = {}
     for name, room in rooms.items():

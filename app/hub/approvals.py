@@ -67,9 +67,10 @@ class Pending:
 class Approvals:
     """The ``Guard`` that holds calls until a person has decided, and the list of those that it holds.
 
-    ``rules`` gives the rules of now; a call is judged by those of its beginning. While ``open`` is false nobody could
-    answer, and calls that need approval are refused. Waiting ends with an answer, with the time of the rules, with the
-    time of the call's turn, and when the call is cancelled. The rest of the server hears of it by events.
+    ``rules`` gives the rules of now; a call is judged by those of its beginning. Until whoever can ask a person has set
+    ``open``, nobody could answer, and calls that need approval are refused. Waiting ends with an answer, with the time
+    of the rules, with the time of the call's turn, and when the call is cancelled. The rest of the server hears of it
+    by events.
     """
 
     def __init__(
@@ -79,9 +80,8 @@ class Approvals:
         *,
         clock: Clock,
         new_id: Callable[[str], str],
-        open: bool = True,
     ) -> None:
-        self.open = open
+        self.open = False
         self._rules = rules
         self._events = events
         self._clock = clock
@@ -174,8 +174,9 @@ class Approvals:
     # ------------------------------------------------------------------ life
 
     async def start(self) -> None:
-        """Calls may be held."""
+        """Calls may be held; what is wrong with the rules is told now."""
         self._stopping = False
+        await asyncio.to_thread(self._rules)
 
     def health(self) -> str:
         """Nothing can be wrong with it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.extend import CallFinished, Event, TaskFinished, ToolResult
+from app.extend import ApprovalAsked, CallFinished, Event, TaskFinished, ToolCall, ToolResult
 from app.protocol.digests import without_base64
 
 
@@ -13,14 +13,20 @@ def digested(event: Event) -> Event:
     if isinstance(event, TaskFinished) and event.result is not None:
         shown = _digested_result(event.result)
         return event if shown is event.result else replace(event, result=shown)
+    if isinstance(event, ApprovalAsked):
+        asked = _digested_call(event.call)
+        return event if asked is event.call else replace(event, call=asked)
     if not isinstance(event, CallFinished):
         return event
-    call, result = event.call, _digested_result(event.result)
+    call, result = _digested_call(event.call), _digested_result(event.result)
+    return event if call is event.call and result is event.result else replace(event, call=call, result=result)
+
+
+def _digested_call(call: ToolCall) -> ToolCall:
     arguments = without_base64(call.arguments)
     texts = without_base64(call.texts)
-    if arguments is not call.arguments or texts is not call.texts:
-        call = replace(call, arguments=arguments, texts=texts)
-    return event if call is event.call and result is event.result else replace(event, call=call, result=result)
+    same = arguments is call.arguments and texts is call.texts
+    return call if same else replace(call, arguments=arguments, texts=texts)
 
 
 def _digested_result(result: ToolResult) -> ToolResult:

@@ -14,15 +14,10 @@ from app.observe.bus import EventBus
 from app.services.in_force import InForce
 
 
-def approvals(
-    in_force: InForce, hub: Hub, events: EventBus, new_id: Callable[[str], str], *, owns_home: bool
-) -> Approvals:
-    """The guard, with its rules from the home and its questions to VCPLog clients.
-
-    A process that does not own the home serves nobody who could answer.
-    """
+def approvals(in_force: InForce, hub: Hub, events: EventBus, new_id: Callable[[str], str]) -> Approvals:
+    """The guard, with its rules from the home and its questions to VCPLog clients."""
     rules = ApprovalFile(in_force.home, time.monotonic)
-    guard = Approvals(rules.rules, events, clock=time.time, new_id=new_id, open=owns_home)
+    guard = Approvals(rules.rules, events, clock=time.time, new_id=new_id)
     feed = ApprovalFeed(hub, guard, clock=time.time, zone=in_force.zone)
     events.listen(feed.heard, ApprovalAsked, ApprovalSettled)
     return guard

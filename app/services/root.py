@@ -185,7 +185,7 @@ class Services:
         # Tools: the one way to call them, and calls that are put off.
         task_folder = TaskFolder(config.home)
         self.intake = schedules.task_intake(self.in_force, task_folder, told=lambda: self.schedule.look_again())
-        self.approvals = approving.approvals(self.in_force, self.hub, self.events, self._ids.new, owns_home=owns_home)
+        self.approvals = approving.approvals(self.in_force, self.hub, self.events, self._ids.new)
         self._lifecycles += (self.approvals,)
         own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake), self.approvals)
         self.router = Router((*own_tools, self.nodes), (*own_guards, *guards), self.events)

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import subprocess
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from app.home.lock import own_home
 from tests.cli.commands import Ended, command, refused
 from tests.hub.approving import Tools, approving, person, until, wants
 from tests.hub.test_approvals import human
-from tests.program import VCP, environment
+from tests.program import LONGEST, VCP, environment
 from tests.server import ECHO, KEY, Running, call_text, run, write_plugin
 
 
@@ -193,6 +194,8 @@ def test_a_call_alone_asks_on_the_terminal(tmp_path: Path, typed: bytes, code: i
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+        guard = threading.Timer(LONGEST, process.kill)
+        guard.start()
         assert process.stderr is not None
         asked = b""
         while b"approve? " not in asked:
@@ -201,6 +204,7 @@ def test_a_call_alone_asks_on_the_terminal(tmp_path: Path, typed: bytes, code: i
             asked += piece
         os.write(outer, typed)
         out, _ = process.communicate(timeout=20)
+        guard.cancel()
     finally:
         os.close(outer)
         os.close(inner)

@@ -14,7 +14,7 @@ from app.hub.approval_request import shown_arguments
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(0, 10**6) | st.text(max_size=60),
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5), inner, max_size=5),
-    max_leaves=30,
+    max_leaves=10,
 )
 
 

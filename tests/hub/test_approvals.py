@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from app.config.approval_rules import ApprovalFile
 from app.extend import (
     ApprovalSettled,
     CallContext,
@@ -23,7 +24,8 @@ from app.extend import (
     ToolCall,
 )
 from app.hub import approvals as approvals_module
-from app.hub.approvals import MAX_PENDING
+from app.hub.approvals import MAX_PENDING, Approvals
+from app.observe.bus import EventBus
 from tests.hub.approving import (
     CONFIG,
     NOWHERE,
@@ -553,6 +555,74 @@ def test_more_calls_than_may_wait_are_refused(tmp_path: Path, monkeypatch: pytes
                 await says(wire, request["requestId"], False)
             assert [answer.status_code for answer in await asyncio.gather(*held)] == [500, 500]
             assert server.services.approvals.settled(requests[0]["requestId"]) is None  # only so many are remembered
+
+    run(main())
+
+
+def test_requests_without_number_do_not_flood_a_client(tmp_path: Path) -> None:
+    """Whoever connects is told of all calls that wait, in less than his queue may hold (P81)."""
+
+    async def main() -> None:
+        tools = Tools("Danger")
+        async with approving(tmp_path, tools) as (server, _):
+            text = "a 汉 " * 50_000
+            calls = [
+                asyncio.create_task(
+                    server.services.router.call(
+                        ToolCall(f"c-{n}", "Danger", {"n": n, "text": text}), CallContext("t", Door.AGENT)
+                    )
+                )
+                for n in range(MAX_PENDING)
+            ]
+            await until(lambda: len(server.services.approvals.pending()) == MAX_PENDING)
+            async with person(server) as wire:
+                requests = [await asked(wire) for _ in calls]
+                assert [request["args"]["n"] for request in requests] == list(range(MAX_PENDING))
+                assert all("left out here" in request["args"]["text"] for request in requests)
+                assert sum(len(json.dumps(request["args"], ensure_ascii=False)) for request in requests) < 700_000
+            for pending in server.services.approvals.pending():
+                server.services.approvals.answer(pending.id, False, by="the test")
+            assert {(await call).error_kind for call in calls} == {ErrorKind.REJECTED}
+
+    run(main())
+
+
+def test_when_the_server_has_stopped_or_nobody_can_be_asked_a_call_is_refused_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        wants(tmp_path, "Danger")
+        rules = ApprovalFile(tmp_path, lambda: 0.0).rules
+        guard = Approvals(rules, EventBus(), clock=lambda: 0.0, new_id=lambda kind: f"{kind}-1")
+        spec = Tools("Danger").tools()["Danger"]
+
+        async def checked() -> Any:
+            return await guard.check(spec, ToolCall("c", "Danger", {}), CallContext("t", Door.NODE))
+
+        refused = await checked()
+        assert (refused.error_kind, "vcp approve" in refused.message) == (ErrorKind.REFUSED, True)
+        guard.open = True
+        await guard.stop()
+        refused = await checked()
+        assert refused.error_kind is ErrorKind.UNANSWERED
+        await guard.start()
+        past = CallContext("t", Door.STREAM, deadline=asyncio.get_running_loop().time() - 1)
+        refused = await guard.check(spec, ToolCall("c", "Danger", {}), past)
+        assert refused is not None and refused.error_kind is ErrorKind.UNANSWERED
+        assert guard.pending() == ()
+
+    run(main())
+
+
+def test_a_broken_file_is_told_at_the_start_and_closes_the_door(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        tools = Tools("Echo")
+        (tmp_path / "toolApprovalConfig.json").write_text('{"enabled": true,\n"approvalList": [')
+        async with running(tmp_path, NOWHERE, config=CONFIG, sources=[tools]) as server, person(server) as wire:
+            assert "toolApprovalConfig.json:2: " in caplog.text
+            call = asyncio.create_task(human(server, call_text("Echo")))
+            await answers(wire, True)
+            assert (await call).status_code == 200
 
     run(main())
 

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from app.extend import CallContext, CallFinished, Door, Event, FirstToken, Outcome, TaskFinished, ToolCall, ToolResult
+from app.extend import (
+    ApprovalAsked,
+    CallContext,
+    CallFinished,
+    Door,
+    Event,
+    FirstToken,
+    Outcome,
+    TaskFinished,
+    ToolCall,
+    ToolResult,
+)
 from app.observe.bus import EventBus
 from app.observe.digests import digested
 from app.protocol.digests import MAX_DEPTH
@@ -46,6 +58,15 @@ def test_all_other_events_stay_the_very_same(text: str) -> None:
     assert digested(event) is event
     token = FirstToken("t", 1)
     assert digested(token) is token
+
+
+def test_a_call_that_waits_for_approval_holds_no_picture_in_a_queue() -> None:
+    call = ToolCall("c", "Draw", {"p": PICTURE})
+    event = digested(ApprovalAsked("a", call, CallContext("t", Door.STREAM), 0.0, 1.0))
+    assert isinstance(event, ApprovalAsked)
+    assert event.call.arguments["p"].startswith("data:image/png;base64,[sha256 ")
+    same = ApprovalAsked("a", replace(call, arguments={"p": "x"}), CallContext("t", Door.STREAM), 0.0, 1.0)
+    assert digested(same) is same
 
 
 def test_results_of_scheduled_calls_are_treated_like_those_of_others() -> None:
