@@ -89,7 +89,7 @@ class Catalogue:
     def _add_own_names(self, found: FoundTool) -> None:
         for command in found.spec.commands:
             if command.tool_name is not None:
-                word = _word(found.spec, command) if len(found.spec.commands) > 1 else None
+                word = word_for(found.spec, command) if len(found.spec.commands) > 1 else None
                 self._names.setdefault(command.tool_name, FoundTool(found.source, found.spec, word))
 
     def _behind_dot(self, name: str) -> FoundTool | None:
@@ -116,7 +116,7 @@ def _words(command: ToolCommand) -> tuple[str | None, ...]:
     return command.id, command.command, command.tool_name
 
 
-def _word(spec: ToolSpec, command: ToolCommand) -> str | None:
+def word_for(spec: ToolSpec, command: ToolCommand) -> str | None:
     """The word for a command that the tool's program knows and that means no other."""
     for word in (command.command, command.id):
         if word and command_named(spec, word) is command:

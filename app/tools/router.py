@@ -25,7 +25,7 @@ from app.extend import (
     ToolSpec,
 )
 from app.protocol.arguments import fold, fold_names, from_text
-from app.tools.catalogue import Catalogue, FoundTool, Listed, command_named
+from app.tools.catalogue import Catalogue, FoundTool, Listed, command_named, word_for
 
 log = logging.getLogger(__name__)
 
@@ -178,6 +178,9 @@ def prepare_arguments(spec: ToolSpec, call: ToolCall) -> ToolCall:
         declared.update(_properties(candidate))
     arguments: dict[str, Json] = dict(call.arguments)
     texts = dict(call.texts)
+    if chosen is not None and chosen.tool_name is not None and not _takes_command(chosen):
+        for key in [key for key, word in _said_commands(arguments) if word == chosen.tool_name]:
+            arguments[key] = texts[key] = word_for(spec, chosen) or chosen.tool_name  # what the program knows it by
     if declared:
         arguments = fold_names(arguments, declared)
         texts = fold_names(texts, declared)
@@ -199,15 +202,21 @@ def _addressed_command(spec: ToolSpec, arguments: Mapping[str, Json]) -> ToolCom
     """The command that flat arguments mean: the only one, or the one that an argument ``command`` names."""
     if len(spec.commands) == 1:
         return spec.commands[0]
-    for word in _said_commands(arguments):
+    for _, word in _said_commands(arguments):
         return command_named(spec, word)
     return None
 
 
-def _said_commands(arguments: Mapping[str, Json]) -> Iterator[str]:
+def _said_commands(arguments: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
+    """Each argument ``command``, in whatever spelling, and the word that it holds."""
     for key, value in arguments.items():
         if fold(key) == "command" and isinstance(value, str):
-            yield value.strip()
+            yield key, value.strip()
+
+
+def _takes_command(command: ToolCommand) -> bool:
+    """True for a command that has an argument ``command`` of its own."""
+    return any(fold(name) == "command" for name in _properties(command))
 
 
 def _contradiction(spec: ToolSpec, call: ToolCall) -> str | None:
@@ -216,9 +225,9 @@ def _contradiction(spec: ToolSpec, call: ToolCall) -> str | None:
     What a guard allowed by the name must be what runs. An argument that the command declares is the command's own.
     """
     named = command_named(spec, call.command) if call.command else None
-    if named is None or any(fold(name) == "command" for name in _properties(named)):
+    if named is None or _takes_command(named):
         return None
-    for word in _said_commands(call.arguments):
+    for _, word in _said_commands(call.arguments):
         if command_named(spec, word) not in (None, named):
             return word
     return None

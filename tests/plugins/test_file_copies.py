@@ -13,13 +13,11 @@ from app.extend import FileCopy
 from app.plugins import file_copies
 from app.plugins.file_copies import Copy, FileCopies, old_name
 
-NOW = time.time()
-
 
 class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.now = NOW
+        self.now = self.began = time.time()
         self.limit = 1_000
         self.copies = FileCopies(folder, lambda: self.now, lambda: self.limit)
 
@@ -77,7 +75,7 @@ def test_copies_end_with_their_age_and_with_them_those_of_older_installations(be
     bench.keep("a")
     old = bench.folder / old_name("file:///z.png")
     old.write_bytes(b"old")
-    os.utime(old, (NOW, NOW))
+    os.utime(old, (bench.began, bench.began))
     (bench.folder / "mine.txt").write_text("not a copy")
     bench.now += file_copies.CACHE_DAYS * 86_400 + 1
     assert (bench.has("a"), bench.copies.find_old("file:///z.png")) == (None, None)
@@ -88,7 +86,7 @@ def test_copies_end_with_their_age_and_with_them_those_of_older_installations(be
 def test_a_clock_that_was_far_ahead_leaves_nothing_for_ever(bench: Bench) -> None:
     bench.now += 10 * 365 * 86_400
     bench.keep("a")
-    bench.now = NOW
+    bench.now = bench.began
     assert bench.has("a") is None
 
 

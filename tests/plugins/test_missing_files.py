@@ -438,6 +438,7 @@ def test_a_copy_serves_its_client_while_the_node_is_away_until_it_is_too_old(tmp
 def test_the_copies_of_an_older_installation_are_used_when_nobody_else_has_the_file(tmp_path: Path) -> None:
     async def main() -> None:
         (tmp_path / old_name(URL)).write_bytes(b"old")
+        os.utime(tmp_path / old_name(URL), (NOW, NOW))
         nodes = Two(a=Node({URL: PICTURE}, name="a"))
         clock = Clock()
         files = missing(tmp_path, [nodes], clock)

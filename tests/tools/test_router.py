@@ -317,6 +317,14 @@ def test_what_a_guard_allowed_by_name_cannot_become_another_command(arguments: d
     assert isinstance(events.finished, CallFinished)
 
 
+@pytest.mark.parametrize(("name", "wanted"), [("Novel", "read"), ("novel_read", "read"), ("Novel.Read", "read")])
+def test_a_program_is_told_the_word_it_knows_where_a_model_wrote_the_commands_own_name(name: str, wanted: str) -> None:
+    source = Source(NOVEL)
+    assert ask(Router([source], [], Events()), name, Command=" novel_read ", text="novel_read").ok
+    assert source.calls[0].arguments == {"Command": wanted, "text": "novel_read"}
+    assert source.calls[0].texts == source.calls[0].arguments
+
+
 def test_an_argument_command_that_is_the_commands_own_stays_its_own() -> None:
     source = Source(tool("Shell", command("run", command={"type": "string"}), command("stop")))
     assert ask(Router([source], [], Events()), "Shell.run", command="stop").ok
