@@ -179,13 +179,13 @@ def _node(options: argparse.Namespace) -> int:
         revoke_node_key(home, name)
         print(both(f"节点 {name} 的密钥已撤销", f"the key of node {name} is taken back"))
         return EXIT_OK
+    settings = load(home, os.environ).settings  # before anything is made: a key that cannot be shown is lost
     known = read_node_keys(home).keys.get(name)
     if known is not None and not known.revoked and (options.tools is not None or options.all_tools):
         limit_node_tools(home, name, options.tools)
         print(f"{name}: {both('可提供的工具', 'tools that it may bring')}: {_listed(options.tools)}")
         return EXIT_OK
     key = make_node_key(home, name, time.time(), tools=options.tools, any_tool=options.all_tools)
-    settings = load(home, os.environ).settings
     hints = [
         both(f"节点 {name} 的密钥，仅显示这一次：", f"the key of node {name}, shown this once:"),
         *([both("旧密钥已失效", "the key that it had counts no longer")] if known is not None else []),

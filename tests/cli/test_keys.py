@@ -219,6 +219,14 @@ def test_what_cannot_be_done_for_a_node_is_refused_and_changes_nothing(
     assert not (tmp_path / NODE_KEYS_FILE).exists()
 
 
+def test_no_key_is_made_that_could_not_be_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    of_node(capsys, tmp_path, "a")
+    before = (tmp_path / NODE_KEYS_FILE).read_bytes()
+    (tmp_path / "config.env").mkdir()
+    assert "config.env" in refused(capsys, "keys", "--home", tmp_path, "node", "a")
+    assert (tmp_path / NODE_KEYS_FILE).read_bytes() == before
+
+
 def test_a_faulty_entry_is_told_and_a_broken_file_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     of_node(capsys, tmp_path, "a")
     path = tmp_path / NODE_KEYS_FILE
