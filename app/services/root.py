@@ -41,6 +41,7 @@ from app.reload.watcher import Pace, Watcher
 from app.schedule.folder import TaskFolder
 from app.schedule.runner import ScheduleRunner
 from app.services import connections, observing, plugin_hosts, prompts, schedules, turns, upstreams
+from app.services.far_nodes import far_nodes
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.stopping import END_SECONDS, Stopping
@@ -154,9 +155,7 @@ class Services:
         self.sockets: tuple[SocketSource, ...] = (self.hub,)
         self._lifecycles += (self.hub,)
         own_tools: tuple[ToolSource, ...] = (self.in_process, self.plugins, *sources)
-        self.nodes = connections.nodes(
-            self.in_force, self.hub, self.events, self.background_results, self._ids.new, own_tools
-        )
+        self.nodes = far_nodes(self.in_force, self.hub, self.events, self.background_results, self._ids.new, own_tools)
         self._lifecycles += (self.nodes,)
 
         # Tools: the one way to call them, and calls that are put off.
