@@ -24,7 +24,7 @@ from app.protocol.json_text import pretty_json
 from app.protocol.timestamps import iso_millis
 from app.services import Services
 from app.tools.rendering import result_object
-from app.tools.router import no_such_tool
+from app.tools.router import Router, no_such_tool
 from app.web.app import create_app
 from app.web.server import serve
 
@@ -92,7 +92,7 @@ async def _alone(config: Config, key: str, tool: str, arguments: dict[str, str],
         maid=arguments.get("maid") or None,
     )
     found = services.router.find(tool)
-    works_on = found is not None and "asynchronous" in found[1].labels
+    works_on = found is not None and "asynchronous" in found.spec.labels
     async with AsyncExitStack() as stack:
         if works_on:  # its process calls back when the work is done, so somebody has to listen for as long
             services.served_at(await stack.enter_async_context(serve(create_app(services))))
@@ -103,10 +103,12 @@ async def _alone(config: Config, key: str, tool: str, arguments: dict[str, str],
         if works_on and result.ok:
             return await _told_in_the_end(services, result_object(call, result, iso_millis(time.time(), config.zone)))
     if result.error_kind is ErrorKind.UNKNOWN_TOOL:
-        raise NotFoundError(
-            f"{result.message}; {both('现有', 'there are')}: {', '.join(sorted(services.router.specs())) or '-'}"
-        )
+        raise NotFoundError(f"{result.message}; {both('现有', 'there are')}: {_callable_names(services.router)}")
     return _tell(result_object(call, result, iso_millis(time.time(), config.zone)), ok=result.ok)
+
+
+def _callable_names(router: Router) -> str:
+    return ", ".join(listed.name for listed in router.listed()) or "-"
 
 
 async def _told_in_the_end(services: Services, value: Json) -> int:

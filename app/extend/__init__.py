@@ -44,6 +44,8 @@ from app.extend.prompts import Found, Piece, PlaceholderSource, Preprocessor, Pr
 from app.extend.server import (
     Access,
     DeclaredRoute,
+    FetchedFile,
+    FileCopy,
     FileFetcher,
     Lifecycle,
     PathKey,
@@ -94,6 +96,8 @@ __all__ = [
     "ErrorKind",
     "Event",
     "EventSink",
+    "FetchedFile",
+    "FileCopy",
     "FileFetcher",
     "FirstToken",
     "Found",

@@ -54,7 +54,7 @@ class ToolCommand:
 
     ``command`` is what the description shows (spec 3.5), ``parameters`` a JSON Schema of the arguments (D5) or None.
     With ``typed`` a stdio plugin gets JSON values in place of strings. ``tool_name`` is the command's own name at every
-    door (D69); so far only the manifest's word is kept, nothing is found by it yet.
+    door, without the tool's name in front (D69); where another tool or command has that name the router leaves it out.
     """
 
     id: str
@@ -105,8 +105,10 @@ class ToolCall:
     """One wish to run a tool.
 
     ``arguments`` are JSON values; a text door fills them with strings and the router folds their names (D4) and
-    converts them by schema. ``texts`` keeps the original text of arguments that came as text (D39). ``command`` is the
-    part behind the dot of ``Plugin.command``. ``password`` is the ``tool_password`` of the call, if any; ``maid`` the
+    converts them by schema. ``texts`` keeps the original text of arguments that came as text (D39). ``tool`` is the
+    name as written, which a plugin's own name may be or not; ``command`` is the command that this name says, as in
+    ``Plugin.command`` or by a name of its own (D69), None when it says none. The router sets it before guards are
+    asked. ``password`` is the ``tool_password`` of the call, if any; ``maid`` the
     caller's name as the result shows it (spec 4.6), which also stays among the arguments.
     """
 
@@ -182,9 +184,10 @@ class ToolSource(Protocol):
         ...
 
     def addressed(self, name: str) -> ToolSpec | None:
-        """The tool behind a name that no source lists, such as ``node#tool`` (D60); None when it is nothing of this.
+        """The tool behind a name that no source lists, such as ``node#tool`` (D60); None when it is no tool of this.
 
-        Asked at each call whose name nobody lists, so it must be quick. ``ToolCall.tool`` keeps the written name.
+        Asked at each call whose name nobody lists, so it must be quick; for ``node#tool.command`` also with what stands
+        before the dot. ``ToolCall.tool`` keeps the written name.
         """
         ...
 

@@ -324,16 +324,17 @@ class _Reader:
                 self._complain(place, f"must be an object, is {_kind(entry)}; ignored")
                 continue
             command = self._text(entry, "command", f"{place}.command")
+            own = self._text(entry, "toolName", f"{place}.toolName")
             parameters = self._object(entry, "parameters", f"{place}.parameters") if entry.get("parameters") else None
             commands.append(
                 ToolCommand(
-                    id=self._text(entry, "commandIdentifier", f"{place}.commandIdentifier") or command,
+                    id=self._text(entry, "commandIdentifier", f"{place}.commandIdentifier") or command or own,
                     command=command,
                     description=self._text(entry, "description", f"{place}.description"),
                     example=self._text(entry, "example", f"{place}.example"),
                     parameters=parameters or None,
                     typed=self._flag(entry, "typed", f"{place}.typed", default=False),
-                    tool_name=self._text(entry, "toolName", f"{place}.toolName") or None,
+                    tool_name=own or None,
                 )
             )
         return tuple(commands)

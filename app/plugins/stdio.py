@@ -104,7 +104,9 @@ class StdioPlugins:
         return None
 
     async def start(self) -> None:
-        """Nothing to do; processes start with their calls."""
+        """Tidy up; processes start with their calls."""
+        if self._missing_files is not None:
+            await self._missing_files.start()
 
     async def stop(self) -> None:
         """End every plugin process within bounded time."""

@@ -30,6 +30,7 @@ from app.extend import (
     ToolSource,
     UpstreamResolver,
 )
+from app.hub.nodes import Nodes
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
 from app.plugins.callbacks import Callbacks
@@ -70,11 +71,12 @@ class Services:
     watches for changes.
     """
 
-    # These four are used by parts that are made before them, which get a function that looks them up here.
+    # These five are used by parts that are made before them, which get a function that looks them up here.
     router: Router
     schedule: ScheduleRunner
     inner_chat: InnerChat
     embeddings: Embeddings
+    nodes: Nodes
 
     def __init__(
         self,
@@ -130,9 +132,10 @@ class Services:
         for ported in self.found_plugins.ported:
             reason = f"{ported.lacks} is not on this machine" if ported.lacks else "its module is for Node"
             log.info("plugin %s: %s; the program's own serves in its place", ported.name, reason)
+        node_files = connections.node_files(self.in_force, lambda url, context: self.nodes.holder_for(url, context))
         self._processes = Processes(plugin_hosts.process_limits(config.settings))
         self.plugins = plugin_hosts.stdio_plugins(
-            self.in_force, self.found_plugins, self._processes, self.auth_code, self.callbacks, fetchers
+            self.in_force, self.found_plugins, self._processes, self.auth_code, self.callbacks, (*fetchers, node_files)
         )
         self.statics = plugin_hosts.static_plugins(self.in_force, self.found_plugins, self.events)
         self.in_process = plugin_hosts.in_process_plugins(

@@ -9,8 +9,8 @@ from app.protocol.arguments import to_text
 def plain_arguments(spec: ToolSpec, call: ToolCall, *, as_given: bool = False) -> dict[str, Json]:
     """The arguments of a call as the tool gets them.
 
-    Untyped commands get strings, unless the arguments are to pass ``as_given`` (D39). The command of
-    ``Plugin.command`` is passed as the argument ``command`` unless there is one. Raises ValueError for numbers that
+    Untyped commands get strings, unless the arguments are to pass ``as_given`` (D39). The command that
+    the call's name says is passed as the argument ``command`` unless there is one. Raises ValueError for numbers that
     JSON has no words for.
     """
     arguments = dict(call.arguments)
@@ -29,6 +29,6 @@ def _is_typed(spec: ToolSpec, call: ToolCall) -> bool:
     """Whether the command that is called says ``"typed": true`` (D5)."""
     wanted = call.command or call.arguments.get("command")
     for command in spec.commands:
-        if wanted is not None and wanted in (command.id, command.command):
+        if wanted is not None and wanted in (command.id, command.command, command.tool_name):
             return command.typed
     return bool(spec.commands) and all(command.typed for command in spec.commands)

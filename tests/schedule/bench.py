@@ -107,7 +107,7 @@ class Bench:
         self.runner = ScheduleRunner(
             self.folder,
             self.router.call,
-            lambda name: found[1] if (found := self.router.find(name)) else None,
+            self.router.find_spec,
             self.bus,
             clock=lambda: self.now,
             zone=lambda: ZONE,
