@@ -40,7 +40,7 @@ def far_nodes(
     def local_names() -> frozenset[str]:
         return frozenset(name for source in local for name in source.tools())
 
-    far = Nodes(
+    return Nodes(
         hub,
         events,
         rules=rules,
@@ -50,6 +50,3 @@ def far_nodes(
         local_names=local_names,
         keys=keys,
     )
-    for source in local:
-        source.changed(far.local_changed)
-    return far

@@ -69,9 +69,8 @@ def test_a_node_cannot_stand_between_a_plugin_of_ours_and_its_commands(tmp_path:
             'print(\'{"status":"success","result":"local"}\')',
             capabilities={"invocationCommands": [{"command": "say", "description": "d"}]},
         )
-        async with main_server(tmp_path) as server, node(server, "workshop", "Echo.say", "Other.say"):
+        async with main_server(tmp_path) as server, node(server, "workshop", "Echo.say"):
             assert (await call(server, "Echo.say")).structured == {"original_plugin_output": "local"}
-            assert list(server.services.nodes.tools()) == ["Other.say"]
 
     run(main())
 
