@@ -14,8 +14,13 @@ from app.services.in_force import InForce
 MIB = 1024 * 1024
 
 
-def hub(in_force: InForce, new_id: Callable[[str], str], socket_key: Callable[[], str]) -> Hub:
-    """Who is connected. ``socket_key`` is the key of now that WebSocket clients show."""
+def hub(
+    in_force: InForce,
+    new_id: Callable[[str], str],
+    socket_key: Callable[[], str],
+    identify: Callable[[ClientType, str], str | None],
+) -> Hub:
+    """Who is connected. ``socket_key`` is the key of now that clients show, ``identify`` names who has another one."""
 
     def max_message_bytes(kind: ClientType) -> int:
         settings = in_force.settings
@@ -24,7 +29,7 @@ def hub(in_force: InForce, new_id: Callable[[str], str], socket_key: Callable[[]
     def keys(kind: ClientType) -> Sequence[str]:
         return () if kind is ClientType.NODE and in_force.settings.node_keys_only else (socket_key(),)
 
-    return Hub(new_id=new_id, clock=time.time, max_message_bytes=max_message_bytes, keys=keys)
+    return Hub(new_id=new_id, clock=time.time, max_message_bytes=max_message_bytes, keys=keys, identify=identify)
 
 
 def node_files(in_force: InForce, holder_for: HolderFor) -> NodeFiles:

@@ -30,6 +30,8 @@ from app.extend import (
     ToolSource,
     UpstreamResolver,
 )
+from app.hub.node_keys import NodeKeys
+from app.hub.node_state import NodeState
 from app.hub.nodes import Nodes
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
@@ -41,7 +43,7 @@ from app.reload.reloader import Reloader
 from app.reload.watcher import Pace, Watcher
 from app.schedule.folder import TaskFolder
 from app.schedule.runner import ScheduleRunner
-from app.services import connections, observing, plugin_hosts, prompts, schedules, turns, upstreams
+from app.services import connections, node_access, observing, plugin_hosts, prompts, schedules, turns, upstreams
 from app.services.far_nodes import far_nodes
 from app.services.ids import Ids
 from app.services.in_force import InForce
@@ -154,11 +156,18 @@ class Services:
         self.routes = (*routes, self.in_process)
 
         # Who is connected over a WebSocket.
-        self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key)
+        self.node_keys = NodeKeys(config.home, time.monotonic)
+        identify = node_access.identify_nodes(self.node_keys)
+        self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key, identify)
         self.sockets: tuple[SocketSource, ...] = (self.hub,)
-        self._lifecycles += (self.hub,)
+        self._lifecycles += (self.hub, self.node_keys)
+        node_access.hang_up_without_key(self.hub, self.node_keys)
+        self.on_applied(lambda config: node_access.keep_to(config.settings, self.hub))
         own_tools: tuple[ToolSource, ...] = (self.in_process, self.plugins, *sources)
-        self.nodes = far_nodes(self.in_force, self.hub, self.events, self.background_results, self._ids.new, own_tools)
+        self.nodes = far_nodes(
+            self.in_force, self.hub, self.events, self.background_results, self._ids.new, own_tools, self.node_keys
+        )
+        self.node_states: Callable[[], Sequence[NodeState]] = self.nodes.list
         self._lifecycles += (self.nodes,)
 
         # Tools: the one way to call them, and calls that are put off.

@@ -28,6 +28,7 @@ from app.web.human_tool import human_tool_routes
 from app.web.interrupt import interrupt_routes
 from app.web.metrics import MetricsRoute
 from app.web.models import models_routes
+from app.web.nodes import nodes_routes
 from app.web.openapi import describe_routes
 from app.web.pass_through import PassThrough
 from app.web.plugin_callback import CALLBACK_PATHS, plugin_callback_routes
@@ -78,6 +79,7 @@ def create_app(services: Services) -> ASGIApp:
         health_routes(services),
         schedule_task_routes(services),
         plugin_callback_routes(services, blocks),
+        nodes_routes(lambda: services.node_states()),
     )
     for group in groups:
         app.include_router(group)

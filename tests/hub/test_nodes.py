@@ -13,8 +13,10 @@ from app.demo.script import say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import CallContext, CallStarted, Door, ErrorKind, NodeJoined, NodeLeft
 from app.hub.clients import ClientType
+from app.hub.node_key_file import limit_node_tools, make_node_key, revoke_node_key
 from app.plugins.far_manifest import far_tool
-from tests.hub.wire_nodes import call, main_server, manifest, names, node, until
+from tests.hub.clients import address, connected
+from tests.hub.wire_nodes import NODE_PATH, WireNode, call, main_server, manifest, names, node, until
 from tests.server import call_text, run, write_plugin
 
 ECHO_DESCRIPTION = "- [云端] Echo (Echo) - 命令: run:\n    Runs Echo.\n    Args: text\n  调用示例:\n    E1"
@@ -432,6 +434,38 @@ def test_the_list_of_nodes_tells_how_they_are(tmp_path: Path) -> None:
             await far.answer(request, 1)
             await running
             assert server.services.nodes.list()[0].running == 0
+
+    run(main())
+
+
+def test_the_route_of_nodes_tells_the_same(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with main_server(tmp_path) as server, node(server, "n", "Echo"):
+            listed = (await server.client.get("/v1/nodes")).json()["nodes"]
+            assert [(state["name"], state["tools"]) for state in listed] == [("n", ["Echo"])]
+
+    run(main())
+
+
+def test_a_key_of_a_node_is_its_name_and_its_list_and_its_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        (tmp_path / ".vcp").mkdir(parents=True)
+        key = make_node_key(tmp_path, "forge", 0, tools=("Echo",))
+        async with (
+            main_server(tmp_path) as server,
+            connected(address(server.url, NODE_PATH, key)) as wire,
+            node(server, "forge", "Other") as squatter,
+        ):
+            far = WireNode(wire.connection)
+            await far.register("whatever", "Echo", "Secret")
+            assert names(server) == ["forge-2", "forge"]
+            assert set(server.services.nodes.tools()) == {"Echo", "Other"}
+            limit_node_tools(tmp_path, "forge", None)
+            await until(lambda: "Secret" in server.services.nodes.tools())
+            revoke_node_key(tmp_path, "forge")
+            await wire.connection.wait_closed()
+            await squatter.nothing_waits()
+            assert names(server) == ["forge-2"]
 
     run(main())
 
