@@ -120,6 +120,20 @@ def check_bind(config: Config) -> None:
             )
 
 
+def check_tool_port(config: Config) -> None:
+    """Refuse a port of tool clients that other machines reach without a token (D63). Raises ConfigError."""
+    values = config.settings
+    if values.tool_socket_port and not values.tool_socket_token and not is_loopback(values.tool_socket_host):
+        raise ConfigError(
+            both(
+                f"ToolSocketHost={values.tool_socket_host} 允许其他机器访问，但没有设置 ToolSocketToken："
+                "请设置令牌，或设置 ToolSocketHost=127.0.0.1",
+                f"ToolSocketHost={values.tool_socket_host} lets other machines in while ToolSocketToken is empty; set "
+                "a token, or ToolSocketHost=127.0.0.1",
+            )
+        )
+
+
 def _created(path: Path) -> str:
     """A new key in the file, or that of another process which was first."""
     content = f"{strong_value()}\n".encode()

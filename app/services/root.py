@@ -13,7 +13,7 @@ from app.chat.background import BackgroundTasks
 from app.chat.inner import InnerChat
 from app.chat.running import RunningTurns
 from app.chat.turn import TurnParts, TurnRules
-from app.config.keys import check_bind
+from app.config.keys import check_bind, check_tool_port
 from app.config.leftovers import sweep_leftovers
 from app.config.model_redirect import ModelRedirect
 from app.config.settings import Settings
@@ -199,6 +199,7 @@ class Services:
             running_turns=lambda: len(self.running),
             processes=self._processes,
             upstreams=lambda: self.upstream.status(),
+            clients=self.hub.count,
         )
         self._reloader = Reloader(self, self.events)
         self._watcher = self._file_watcher(pace)
@@ -250,6 +251,7 @@ class Services:
         Raises ConfigError, and nothing has changed, when the server cannot work with it.
         """
         check_bind(config)
+        check_tool_port(config)
         self.upstream = upstreams.renewed_client(self.upstream, config, self._fallback_resolver)
         self.in_force.config = config
         self._processes.limit(plugin_hosts.process_limits(config.settings))
