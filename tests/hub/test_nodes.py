@@ -484,6 +484,23 @@ def test_500_calls_in_flight_on_one_node_are_all_answered(tmp_path: Path) -> Non
     run(main())
 
 
+def test_a_node_that_reads_slowly_is_spared_and_not_hung_up_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with main_server(tmp_path, "SocketQueueMB=1") as server, node(server, "n", "Echo") as far:
+            far.connection.transport.pause_reading()
+            text = "x" * 1_000_000
+            running = [asyncio.create_task(call(server, "Echo", text=text)) for _ in range(20)]
+            refused, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            assert {task.result().error_kind for task in refused} == {ErrorKind.QUEUE}
+            far.connection.transport.resume_reading()
+            async with far.answering(lambda _: 1):
+                results = await asyncio.gather(*running)
+            assert {result.error_kind for result in results} == {None, ErrorKind.QUEUE}
+            assert names(server) == ["n"]
+
+    run(main())
+
+
 def test_a_node_has_a_limit_of_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.hub.node_link.MAX_CALLS", 2)
 
