@@ -461,8 +461,10 @@ def test_a_key_of_a_node_is_its_name_and_its_list_and_its_end(tmp_path: Path) ->
             assert names(server) == ["forge-2", "forge"]
             assert set(server.services.nodes.tools()) == {"Echo", "Other"}
             limit_node_tools(tmp_path, "forge", None)
+            server.services.node_keys.identify("nobody's")  # whoever comes makes it look at the file at once
             await until(lambda: "Secret" in server.services.nodes.tools())
             revoke_node_key(tmp_path, "forge")
+            server.services.node_keys.identify("nobody's")  # whoever comes makes it look at the file at once
             await wire.connection.wait_closed()
             await squatter.nothing_waits()
             assert names(server) == ["forge-2"]
