@@ -371,6 +371,28 @@ def test_placeholders_of_nodes_stand_behind_ours_and_the_first_node_keeps_a_key(
     run(main())
 
 
+def test_b16_a_tool_of_a_node_takes_no_placeholder_that_this_server_fills(tmp_path: Path) -> None:
+    async def main() -> None:
+        write_plugin(
+            tmp_path,
+            "Weather",
+            "print('sun')",
+            pluginType="static",
+            capabilities={"systemPromptPlaceholders": [{"placeholder": "{{VCPWeatherInfo}}"}]},
+        )
+        async with (
+            ScriptedUpstream(lambda request: say("ok")) as upstream,
+            main_server(tmp_path, upstream=upstream.base_url) as server,
+            node(server, "n", "WeatherInfo", "AllTools", "Echo"),
+        ):
+            await server.chat({"role": "system", "content": "{{VCPWeatherInfo}}@{{VCPAllTools}}"}, "go")
+            weather, tools = upstream.bodies[0]["messages"][0]["content"].split("@", 1)
+            assert weather == "[VCPWeatherInfo 信息不可用]"
+            assert all(f"({tool})" in tools for tool in ("WeatherInfo", "AllTools", "Echo"))
+
+    run(main())
+
+
 def test_a_plugins_result_is_forwarded_by_the_node_that_has_the_plugin(tmp_path: Path) -> None:
     async def main() -> None:
         push = {"enabled": True, "messageType": "video", "targetClientType": "VCPLog"}
