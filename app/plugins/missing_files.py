@@ -38,6 +38,9 @@ AGAIN_SECONDS = 5.0
 FAILED_SECONDS = 30.0
 """For so long a fetch that failed is not tried again."""
 
+FETCHES_AT_ONCE = 8
+"""Files that are fetched at the same time, by whomever; each may be held in memory some times over."""
+
 FILES_IN_A_CALL = 16
 FILE_BYTES = 64 * 1024 * 1024
 REMEMBERED = 1_000
@@ -72,6 +75,7 @@ class MissingFiles:
         self._asked: dict[_Wish, float] = {}
         self._failed: dict[_Wish, tuple[float, str]] = {}
         self._running: dict[_Wish, asyncio.Task[Copy]] = {}
+        self._places = asyncio.Semaphore(FETCHES_AT_ONCE)
 
     async def start(self) -> None:
         """Remove copies that are too old."""
@@ -186,7 +190,7 @@ class MissingFiles:
     async def _from_somebody(self, url: str, context: CallContext, known: FileCopy | None) -> FetchedFile | None:
         """The file from the first fetcher that has it. Raises FetchError."""
         try:
-            async with asyncio.timeout(FETCH_SECONDS):
+            async with asyncio.timeout(FETCH_SECONDS), self._places:
                 for fetcher in self._fetchers:
                     found = await fetcher.fetch(url, context, known)
                     if found is not None:
