@@ -81,8 +81,8 @@ class ToolSpec:
     ``timeout`` in seconds counts from the start of the work (D40). ``eager`` allows a start while the model is still
     writing (D24). ``max_running`` limits this tool's calls at a time. ``callable`` is false for plugins that are
     listed but never called (static ones). ``origin`` is ``LOCAL`` or names where the tool comes from. A scheduled call
-    that was interrupted is repeated if the tool is ``idempotent`` (D29). Nothing reads ``cancellable``, ``push``,
-    ``labels`` and ``groups`` yet: they are for nodes, WebSockets and MCP.
+    that was interrupted is repeated if the tool is ``idempotent`` (D29). ``label#tool`` finds nodes that
+    offer a tool with that one of its ``labels``. Nothing reads ``cancellable`` and ``groups`` yet.
     """
 
     name: str

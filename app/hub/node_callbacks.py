@@ -68,11 +68,11 @@ class NodeCallbacks:
         body = data.get("callbackData")
         plugin = _first_text(body, _PLUGIN) if isinstance(body, dict) else ""
         task = _first_text(body, _TASK) if isinstance(body, dict) else ""
-        spec = node.tools.get(plugin)
+        offer = node.offers.get(plugin)
         fault = ""
         if not plugin or not task:
             fault = "it names no plugin or no task"
-        elif spec is None:
+        elif offer is None:
             fault = "the node has no such plugin"
         elif len(self._writing) >= MAX_WAITING:
             fault = "too many wait to be written"
@@ -82,14 +82,14 @@ class NodeCallbacks:
                 fault = "the task is not known as one of this node"
             elif _size(body) > self._max_bytes():
                 fault = "it is too large (CallbackBodyLimitMB)"
-        if fault or spec is None:
+        if fault or offer is None:
             log.warning(
                 "a background result of %r from node %s is dropped: %s", plugin[:MAX_SHOWN_CHARS], node.name, fault
             )
             return
         muted = mute is not None and mute.muted
         self._note(plugin, task, node.name, mute)
-        result = BackgroundResult(plugin, task, body, None if muted else spec.push)
+        result = BackgroundResult(plugin, task, body, None if muted else offer.spec.push)
         writing = asyncio.create_task(self._keep(result, node.name), name=f"background result of {plugin}")
         self._writing.add(writing)
         writing.add_done_callback(self._writing.discard)

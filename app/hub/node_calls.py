@@ -39,13 +39,22 @@ class NodeCalls:
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
     ) -> ToolResult:
         """Run a call on one node; on the next one where it was surely not begun, or may be begun twice."""
+        if not spec.callable:
+            return ToolResult(
+                error_kind=ErrorKind.EXECUTION,
+                message=both(
+                    f"节点上的插件 {spec.name} 不能被调用",
+                    f"plugin {spec.name} of a node is of a type that cannot be called",
+                ),
+            )
         try:
             arguments = plain_arguments(spec, call, as_given=context.door is Door.SCHEDULE)
         except ValueError as error:
-            said = both("参数不能写成 JSON", "the arguments cannot be written as JSON")
-            return ToolResult(error_kind=ErrorKind.EXECUTION, message=f"{said}: {error}")
-        told = {"turnId": context.turn_id, "source": str(context.door), "depth": context.depth}
-        extra: Json = told if self._head() else None
+            return ToolResult(
+                error_kind=ErrorKind.EXECUTION,
+                message=both("参数不能写成 JSON", "the arguments cannot be written as JSON") + f": {error}",
+            )
+        extra = _origin(context) if self._head() else None
         head, mark, _ = call.tool.partition("#")
         asked = head if mark else ""
         tried: set[Node] = set()
@@ -60,7 +69,10 @@ class NodeCalls:
             node, limit = offer.node, offer.spec.timeout
             tried.add(node)
             if ends is None:
-                ends = clock() + limit if context.deadline is None else min(clock() + limit, context.deadline)
+                ends = clock() + limit
+                if context.deadline is not None and context.deadline < ends:
+                    ends = context.deadline
+                    limit = round(max(0.0, ends - clock()), 3)
             try:
                 data = await node.execute(
                     spec.name,
@@ -71,7 +83,8 @@ class NodeCalls:
                     sent=lambda name=node.name: started(node=name),  # type: ignore[misc]  # the default binds it
                 )
             except (NodeUnsentError, NodeBusyError) as error:
-                failed = error
+                if not isinstance(failed, NodeLostError):  # that one may have been carried out, which counts more
+                    failed = error
             except NodeLostError as error:
                 log.warning("node %s was lost while it ran %s (%s)", node.name or node.id, spec.name, error.message)
                 failed = NodeLostError(_maybe_done(spec.name))
@@ -103,6 +116,11 @@ class NodeCalls:
         self._turns += 1
         chosen.node.last_turn = self._turns
         return chosen
+
+
+def _origin(context: CallContext) -> Json:
+    """Where a call comes from, beside its arguments, so that no model can forge it."""
+    return {"turnId": context.turn_id, "source": str(context.door), "depth": context.depth}
 
 
 def _maybe_done(tool: str) -> str:

@@ -9,9 +9,10 @@ from itertools import count
 from types import MappingProxyType
 
 from app.errors import VcpError, both
-from app.extend import Json, ToolSpec
+from app.extend import Json
 from app.hub.clients import Client, encoded
 from app.hub.node_manifests import Announced, Offered
+from app.hub.node_pools import Offer
 from app.hub.node_results import error_text
 from app.hub.node_state import NodeState
 from app.protocol.markers import node_not_connected, node_timed_out
@@ -57,13 +58,10 @@ class NodeLimits:
     queue_bytes: int
 
 
-_NO_TOOLS: Mapping[str, ToolSpec] = MappingProxyType({})
-
-
 class Node:
     """A node as long as its connection lasts.
 
-    ``name`` is empty until it is registered, ``tools`` are those that count of the ``offered`` ones. ``reported`` are
+    ``name`` is empty until it is registered, ``offers`` are those that count of the ``offered`` tools. ``reported`` are
     addresses that it says it has, which proves nothing. ``early_placeholders`` came before it had a name.
     """
 
@@ -72,8 +70,8 @@ class Node:
         self.id = f"dist-{client.id}"
         self.name = ""
         self.announced = Announced()
-        self.offered = Offered(_NO_TOOLS)
-        self.tools = _NO_TOOLS
+        self.offered = Offered(MappingProxyType({}))
+        self.offers: Mapping[str, Offer[Node]] = MappingProxyType({})
         self.reported: frozenset[str] = frozenset()
         self.early_placeholders: Mapping[str, Json] = {}
         self.latency: float | None = None
@@ -108,7 +106,7 @@ class Node:
             version=self.announced.version,
             address=self.client.address,
             since=self.client.since,
-            tools=tuple(self.tools),
+            tools=tuple(self.offers),
             labels=self.announced.labels,
             running=len(self._pending),
             calls=self._calls,

@@ -26,7 +26,7 @@ REPLACED, TRY_AGAIN = 1001, 1013
 
 
 class NodeKeys(Protocol):
-    """Keys that belong to one node each."""
+    """Keys that belong to one node each; whoever keeps them ends the connections of those that count no longer."""
 
     def allows(self, identity: str, tool: str) -> bool:
         """Whether the node with this key may bring this tool."""
@@ -38,10 +38,6 @@ class NodeKeys(Protocol):
 
     def on_change(self, told: Callable[[], None]) -> None:
         """Call ``told`` whenever keys or lists of tools are different ones than before."""
-        ...
-
-    def on_end(self, told: Callable[[str], None]) -> None:
-        """Call ``told`` with the name of each node whose key counts no longer."""
         ...
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from app.extend import Json, ToolSpec
+from app.extend import ToolSpec
 
 N = TypeVar("N")
 
@@ -19,10 +20,11 @@ UNKNOWN_CAPACITY = 1
 
 @dataclass(frozen=True, slots=True)
 class Offer(Generic[N]):
-    """A node that offers a tool."""
+    """A node that offers a tool; ``schema`` is that of :func:`schema_of`."""
 
     node: N
     spec: ToolSpec
+    schema: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +57,35 @@ def pool_of(offers: Iterable[Offer[N]]) -> Pool[N] | None:
     listed = tuple(offers)
     if not listed:
         return None
-    first = schema(listed[0].spec)
-    members = tuple(offer for offer in listed if schema(offer.spec) == first)
-    return Pool(members, tuple(offer for offer in listed if offer not in members))
+    first = listed[0].schema
+    return Pool(
+        tuple(offer for offer in listed if offer.schema == first),
+        tuple(offer for offer in listed if offer.schema != first),
+    )
 
 
-def schema(spec: ToolSpec) -> Json:
-    """What two tools must have in common to be one: how they are called.
+def offer_of(node: N, spec: ToolSpec) -> Offer[N]:
+    """That this node offers this tool."""
+    return Offer(node, spec, schema_of(spec))
+
+
+def schema_of(spec: ToolSpec) -> str:
+    """What two tools must have in common to be one, as a text: how they are called.
 
     Without ``parameters`` only the description says that, so then it counts, apart from its blanks (D70). Time limits,
     names for people and the like may differ.
     """
-    return (
-        spec.callable,
-        tuple(
-            (
-                command.id,
-                command.command,
-                command.tool_name,
-                command.typed,
-                command.parameters if command.parameters is not None else command.description.split(),
-            )
-            for command in spec.commands
-        ),
-    )
+    commands = [
+        [
+            command.id,
+            command.command,
+            command.tool_name,
+            command.typed,
+            command.parameters if command.parameters is not None else command.description.split(),
+        ]
+        for command in spec.commands
+    ]
+    return json.dumps([spec.callable, commands], sort_keys=True)
 
 
 def least_busy(loads: Sequence[Load]) -> int:

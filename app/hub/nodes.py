@@ -32,7 +32,7 @@ from app.hub.node_link import Node, NodeLimits, request_ids
 from app.hub.node_manifests import ReadManifest, node_name, read_announced, read_tools
 from app.hub.node_names import PING_SECONDS, NodeKeys, NodeNames
 from app.hub.node_placeholders import NodePlaceholders
-from app.hub.node_pools import Offer, Pool, pool_of
+from app.hub.node_pools import Offer, Pool, offer_of, pool_of
 from app.hub.node_state import NodeState
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ MAX_REPORTED = 64
 """Addresses that a node may report."""
 
 MAX_ADDRESS_CHARS = 64
-KEY_ENDED, SERVER_LEAVES = 1008, 1001
+SERVER_LEAVES = 1001
 SHOWN = 20
 """Names in one line of the log."""
 
@@ -91,6 +91,7 @@ class Nodes:
         self._names = NodeNames(keys, self._entered, self._gone)
         self._pools: Mapping[str, Pool[Node]] = MappingProxyType({})
         self._tools: Mapping[str, ToolSpec] = MappingProxyType({})
+        self._left_over: set[str] = set()
         self._told: list[Callable[[], None]] = []
         self._pinging: asyncio.Task[None] | None = None
         self.placeholders = NodePlaceholders(lambda: rules().placeholder_chars)
@@ -110,7 +111,6 @@ class Nodes:
             hub.heard(ClientType.NODE, message_type, listener)
         if keys is not None:
             keys.on_change(self._keys_changed)
-            keys.on_end(self._key_ended)
 
     # ------------------------------------------------------------------ a source of tools
 
@@ -141,13 +141,9 @@ class Nodes:
         nodes = self._names.nodes
         node = nodes.get(head)
         if node is not None:
-            return (Offer(node, node.tools[tool]),) if tool in node.tools else ()
-        offers = (
-            Offer(node, spec)
-            for node in nodes.values()
-            if (spec := node.tools.get(tool)) is not None and head in spec.labels
-        )
-        pool = pool_of(offers)
+            return (node.offers[tool],) if tool in node.offers else ()
+        offers = (offer for node in nodes.values() if (offer := node.offers.get(tool)) is not None)
+        pool = pool_of(offer for offer in offers if head in offer.spec.labels)
         return pool.members if pool is not None else ()
 
     # ------------------------------------------------------------------ what others ask
@@ -262,30 +258,30 @@ class Nodes:
 
     def _refresh(self, node: Node, *, new: bool = False) -> None:
         """Put the tools that the node may bring in force, as they are offered now."""
-        before = node.tools
-        node.tools = MappingProxyType(
+        before = node.offers
+        node.offers = MappingProxyType(
             {
-                name: replace(spec, origin=f"node:{node.name}")
+                name: offer_of(node, replace(spec, origin=f"node:{node.name}"))
                 for name, spec in node.offered.tools.items()
                 if self._keys is None or self._keys.allows(node.identity, name)
             }
         )
-        if not new and node.tools == before:
+        if not new and node.offers == before:
             return
-        self._arrange()
-        refused = len(node.offered.tools) - len(node.tools)
+        self._arrange({**before, **node.offers})
+        refused = len(node.offered.tools) - len(node.offers)
         log.info(
-            "node %s has %d tools%s", node.name, len(node.tools), f"; {refused} are not on its list" if refused else ""
+            "node %s has %d tools%s", node.name, len(node.offers), f"; {refused} are not on its list" if refused else ""
         )
         self._tell_of_losers(node)
-        self._events.publish(NodeJoined(node.name, node.client.address, tuple(node.tools)))
+        self._events.publish(NodeJoined(node.name, node.client.address, tuple(node.offers)))
 
     def _tell_of_losers(self, node: Node) -> None:
         local = self._local_names()
-        here = [name for name in node.tools if name in local or _is_part_of(name, local)]
+        here = [name for name in node.offers if name in local]
         others = [
             name
-            for name in node.tools
+            for name in node.offers
             if name in self._pools and any(offer.node is node for offer in self._pools[name].outside)
         ]
         for why, names in (
@@ -298,7 +294,10 @@ class Nodes:
 
     def _gone(self, node: Node, reason: str) -> None:
         self.placeholders.forget(node.id)
-        self._arrange()
+        if node.name in self._names.nodes:  # a successor: its tools take the place of these in one step
+            self._left_over |= node.offers.keys()
+        else:
+            self._arrange(node.offers)
         log.info("node %s is gone: %s", node.name, reason)
         self._events.publish(NodeLeft(node.name, reason))
 
@@ -307,19 +306,18 @@ class Nodes:
         node.lost(f"connection closed ({code})")
         self._names.leave(node, f"connection closed ({code})")
 
-    def local_changed(self) -> None:
-        """The tools that this server has without nodes are different ones."""
-        self._arrange()
-
-    def _arrange(self) -> None:
-        """Make the pools anew. A name such as ``Plugin.command`` of a plugin of this server is that plugin's."""
-        local = self._local_names()
-        offers: dict[str, list[Offer[Node]]] = {}
-        for node in self._names.nodes.values():
-            for name, spec in node.tools.items():
-                if not _is_part_of(name, local):
-                    offers.setdefault(name, []).append(Offer(node, spec))
-        pools = {name: pool for name, listed in offers.items() if (pool := pool_of(listed)) is not None}
+    def _arrange(self, names: Collection[str]) -> None:
+        """Make the pools of these names anew."""
+        nodes = self._names.nodes.values()
+        pools = dict(self._pools)
+        left_over, self._left_over = self._left_over, set()
+        for name in (*names, *left_over):
+            offers = (offer for node in nodes if (offer := node.offers.get(name)) is not None)
+            pool = pool_of(offers)
+            if pool is not None:
+                pools[name] = pool
+            else:
+                pools.pop(name, None)
         self._pools = MappingProxyType(pools)
         self._tools = MappingProxyType({name: pool.spec for name, pool in pools.items()})
         for told in self._told:
@@ -330,12 +328,6 @@ class Nodes:
     def _keys_changed(self) -> None:
         for node in tuple(self._names.nodes.values()):
             self._refresh(node)
-
-    def _key_ended(self, name: str) -> None:
-        for node in tuple(self._connected.values()):
-            if node.identity == name:
-                log.warning("the key of node %s counts no longer; its connection is closed", name)
-                node.client.close(KEY_ENDED, "the key counts no longer")
 
     # ------------------------------------------------------------------ life
 
@@ -363,10 +355,6 @@ class Nodes:
             node.lost("the server stops")
             node.client.close(SERVER_LEAVES, "the server stops")
         await self._callbacks.stop()
-
-
-def _is_part_of(name: str, plugins: Collection[str]) -> bool:
-    return any(name[:dot] in plugins for dot, character in enumerate(name) if character == ".")
 
 
 def _host(url: str) -> str:

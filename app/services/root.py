@@ -13,7 +13,7 @@ from app.chat.background import BackgroundTasks
 from app.chat.inner import InnerChat
 from app.chat.running import RunningTurns
 from app.chat.turn import TurnParts, TurnRules
-from app.config.keys import check_bind
+from app.config.keys import check_bind, check_tool_port
 from app.config.leftovers import sweep_leftovers
 from app.config.model_redirect import ModelRedirect
 from app.config.settings import Settings
@@ -30,6 +30,8 @@ from app.extend import (
     ToolSource,
     UpstreamResolver,
 )
+from app.hub.node_keys import NodeKeys
+from app.hub.node_state import NodeState
 from app.hub.nodes import Nodes
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
@@ -41,7 +43,8 @@ from app.reload.reloader import Reloader
 from app.reload.watcher import Pace, Watcher
 from app.schedule.folder import TaskFolder
 from app.schedule.runner import ScheduleRunner
-from app.services import connections, observing, plugin_hosts, prompts, schedules, turns, upstreams
+from app.services import connections, node_access, observing, plugin_hosts, prompts, schedules, turns, upstreams
+from app.services.far_nodes import far_nodes
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.stopping import END_SECONDS, Stopping
@@ -153,13 +156,18 @@ class Services:
         self.routes = (*routes, self.in_process)
 
         # Who is connected over a WebSocket.
-        self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key)
+        self.node_keys = NodeKeys(config.home, time.monotonic)
+        identify = node_access.identify_nodes(self.node_keys)
+        self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key, identify)
         self.sockets: tuple[SocketSource, ...] = (self.hub,)
-        self._lifecycles += (self.hub,)
+        self._lifecycles += (self.hub, self.node_keys)
+        node_access.hang_up_without_key(self.hub, self.node_keys)
+        self.on_applied(lambda config: node_access.keep_to(config.settings, self.hub))
         own_tools: tuple[ToolSource, ...] = (self.in_process, self.plugins, *sources)
-        self.nodes = connections.nodes(
-            self.in_force, self.hub, self.events, self.background_results, self._ids.new, own_tools
+        self.nodes = far_nodes(
+            self.in_force, self.hub, self.events, self.background_results, self._ids.new, own_tools, self.node_keys
         )
+        self.node_states: Callable[[], Sequence[NodeState]] = self.nodes.list
         self._lifecycles += (self.nodes,)
 
         # Tools: the one way to call them, and calls that are put off.
@@ -191,6 +199,7 @@ class Services:
             running_turns=lambda: len(self.running),
             processes=self._processes,
             upstreams=lambda: self.upstream.status(),
+            clients=self.hub.count,
         )
         self._reloader = Reloader(self, self.events)
         self._watcher = self._file_watcher(pace)
@@ -242,6 +251,7 @@ class Services:
         Raises ConfigError, and nothing has changed, when the server cannot work with it.
         """
         check_bind(config)
+        check_tool_port(config)
         self.upstream = upstreams.renewed_client(self.upstream, config, self._fallback_resolver)
         self.in_force.config = config
         self._processes.limit(plugin_hosts.process_limits(config.settings))

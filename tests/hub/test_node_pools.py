@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.extend import ErrorKind, ToolCommand, ToolSpec
-from app.hub.node_pools import LATENCY_STEP, Load, Offer, least_busy, pool_of, schema
+from app.extend import CallContext, Door, ErrorKind, ToolCall, ToolCommand, ToolSpec
+from app.hub.node_pools import LATENCY_STEP, Load, least_busy, offer_of, pool_of, schema_of
 from tests.hub.wire_nodes import call, main_server, manifest, names, node, until
 from tests.server import run
 
@@ -70,16 +70,16 @@ def spec(description: str = "d", *, timeout: float = 1, display: str = "", **fie
 def test_a_pool_is_of_those_that_are_called_alike() -> None:
     one = {"type": "object", "properties": {"a": {"type": "string"}}}
     other = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    assert schema(spec("d", timeout=1, display="A")) == schema(spec("d\n", timeout=2, display="B"))
-    assert schema(spec("d", parameters=one)) == schema(spec("other words", parameters=dict(one), example="e"))
+    assert schema_of(spec("d", timeout=1, display="A")) == schema_of(spec("d\n", timeout=2, display="B"))
+    assert schema_of(spec("d", parameters=one)) == schema_of(spec("other words", parameters=dict(one), example="e"))
     for different in (spec("other"), spec("d", parameters=one), spec("d", typed=True)):
-        assert schema(spec("d")) != schema(different)
-    assert schema(spec("d", parameters=one)) != schema(spec("d", parameters=other))
+        assert schema_of(spec("d")) != schema_of(different)
+    assert schema_of(spec("d", parameters=one)) != schema_of(spec("d", parameters=other))
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=8))
 def test_the_longest_member_decides_and_nobody_is_lost(texts: list[str]) -> None:
-    offers = [Offer(number, spec(text)) for number, text in enumerate(texts)]
+    offers = [offer_of(number, spec(text)) for number, text in enumerate(texts)]
     pool = pool_of(offers)
     if pool is None:
         assert not texts
@@ -197,8 +197,6 @@ def test_a_node_that_is_full_passes_calls_on(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_tool_that_is_lost_while_somebody_is_asked_is_a_clear_error(tmp_path: Path) -> None:
-    from app.extend import CallContext, Door, ToolCall
-
     async def main() -> None:
         async with main_server(tmp_path) as server:
             async with node(server, "a", "T"):
@@ -212,8 +210,6 @@ def test_a_tool_that_is_lost_while_somebody_is_asked_is_a_clear_error(tmp_path: 
 
 
 def test_a_deadline_of_the_caller_shortens_a_call(tmp_path: Path) -> None:
-    from app.extend import CallContext, Door, ToolCall
-
     async def main() -> None:
         async with main_server(tmp_path) as server, node(server, "a", "T"):
             context = CallContext("t", Door.AGENT, deadline=asyncio.get_running_loop().time() + 0.03)

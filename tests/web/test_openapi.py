@@ -56,6 +56,7 @@ def test_it_holds_every_route_and_says_which_are_open(tmp_path: Path) -> None:
         "/v1/interrupt": True,
         "/v1/human/tool": True,
         "/v1/schedule_task": True,
+        "/v1/nodes": True,
         "/healthz": False,
         "/readyz": False,
         "/plugin-callback/{plugin}/{task}": False,
