@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 
 from app.hub.clients import ClientType
 from app.hub.hub import Hub
-from app.hub.node_files import HolderFor, NodeFiles
-from app.plugins.missing_files import FILE_BYTES
 from app.services.in_force import InForce
 
 MIB = 1024 * 1024
@@ -30,8 +28,3 @@ def hub(
         return () if kind is ClientType.NODE and in_force.settings.node_keys_only else (socket_key(),)
 
     return Hub(new_id=new_id, clock=time.time, max_message_bytes=max_message_bytes, keys=keys, identify=identify)
-
-
-def node_files(in_force: InForce, holder_for: HolderFor) -> NodeFiles:
-    """What fetches files that plugins lack from the node beside the client."""
-    return NodeFiles(holder_for, max_bytes=FILE_BYTES, frame_bytes=lambda: in_force.settings.node_max_frame_mb * MIB)
