@@ -43,6 +43,9 @@ FETCHES_AT_ONCE = 8
 
 FILES_IN_A_CALL = 16
 FILE_BYTES = 64 * 1024 * 1024
+CALL_BYTES = 128 * 1024 * 1024
+"""Size of all files of one call together."""
+
 REMEMBERED = 1_000
 
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
@@ -101,6 +104,7 @@ class MissingFiles:
         own error is the result. Raises what ``attempt`` raises.
         """
         fetched: set[str] = set()
+        size = 0
         while True:
             result = await attempt(call)
             url = missing_file(result)
@@ -113,6 +117,14 @@ class MissingFiles:
                     )
                 fetched.add(url)
                 copy = await self._fetch(url, context)
+                size += len(copy.content)
+                if size > CALL_BYTES:
+                    raise FetchError(
+                        both(
+                            f"一次调用的文件合计超过 {CALL_BYTES} 字节",
+                            f"the files of one call have more than {CALL_BYTES} bytes together",
+                        )
+                    )
                 uri = await asyncio.to_thread(data_uri, copy)
             except FetchError as error:
                 return replace(

@@ -498,6 +498,20 @@ def test_a_file_without_content_that_nobody_had_is_an_error(tmp_path: Path) -> N
     run(main())
 
 
+def test_the_files_of_one_call_are_limited_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(missing_files, "CALL_BYTES", 2 * len(PICTURE))
+        urls = [f"file:///{number}.png" for number in range(3)]
+        files = missing(tmp_path / "c", [Node(dict.fromkeys(urls, PICTURE))], Clock())
+        for count, ok in ((2, True), (3, False)):
+            given = {f"image_{number}": url for number, url in enumerate(urls[:count])}
+            result = await files.call(Plugin(), call_of(**given), context())
+            assert result.ok is ok, result.message
+        assert "bytes together" in result.message
+
+    run(main())
+
+
 def test_a_chat_gets_the_answer_of_the_second_call_as_one_call(tmp_path: Path) -> None:
     """O17 from the model's block to the text that it reads, with a real process."""
 
