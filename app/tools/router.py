@@ -94,7 +94,7 @@ class Router:
         return self._catalogue
 
     def _renewed(self) -> Catalogue:
-        before = self._catalogue.complaints
+        before = set(self._catalogue.complaints)
         offers = tuple((source, source.tools()) for source in self._sources)
         self._catalogue = Catalogue(offers)
         self._made_of = offers
