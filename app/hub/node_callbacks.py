@@ -21,6 +21,9 @@ MAX_WAITING = 64
 MAX_TASKS = 4096
 """Tasks of which it is remembered which node has them, and whose turn they belong to."""
 
+MAX_NAME_CHARS = 200
+"""Longest name of a plugin or a task."""
+
 MAX_SHOWN_CHARS = 64
 
 StoreResult = Callable[[str, str, Json], Awaitable[None]]
@@ -121,7 +124,7 @@ def _first_text(fields: Mapping[str, Json], names: tuple[str, ...]) -> str:
     for name in names:
         value = fields.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)[:200]
-        if isinstance(value, str) and value:
+            return str(value)[:MAX_NAME_CHARS]
+        if isinstance(value, str) and 0 < len(value) <= MAX_NAME_CHARS:
             return value
     return ""

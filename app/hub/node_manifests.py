@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from types import MappingProxyType
 
 import orjson
@@ -73,7 +74,7 @@ def read_announced(data: Mapping[str, Json]) -> Announced:
         name=node_name(data.get("serverName")),
         version=_line(version, NODE_NAME_CHARS) if isinstance(version, str) else "",
         labels=_labels(data.get("labels")),
-        capabilities=frozenset(name for name, value in list(said)[:MAX_LABELS] if value is True),
+        capabilities=frozenset(name for name, value in islice(said, MAX_LABELS) if value is True),
     )
 
 

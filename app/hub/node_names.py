@@ -25,7 +25,7 @@ PING_SECONDS = 2.0
 REPLACED, TRY_AGAIN = 1001, 1013
 
 
-class NodeKeys(Protocol):
+class NodeRights(Protocol):
     """Keys that belong to one node each; whoever keeps them ends the connections of those that count no longer."""
 
     def allows(self, identity: str, tool: str) -> bool:
@@ -49,7 +49,7 @@ class NodeNames:
     """
 
     def __init__(
-        self, keys: NodeKeys | None, entered: Callable[[Node], None], gone: Callable[[Node, str], None]
+        self, keys: NodeRights | None, entered: Callable[[Node], None], gone: Callable[[Node, str], None]
     ) -> None:
         self._keys = keys
         self._entered = entered

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 
 from app.extend import Found, Json, PromptContext, Trust
 from app.protocol.json_text import compact_json
@@ -15,6 +16,12 @@ log = logging.getLogger(__name__)
 
 MAX_KEYS = 500
 """Placeholders of one node."""
+
+MAX_ENTRIES = 2 * MAX_KEYS
+"""Entries of one message that are looked at."""
+
+MAX_ALL_KEYS = 2000
+"""Placeholders of all nodes together: each prompt is searched for them."""
 
 MAX_KEY_CHARS = 200
 NODE_VALUES = 4
@@ -48,9 +55,9 @@ class NodePlaceholders:
         """
         values = self._values.setdefault(node, {})
         limit = self._max_chars()
-        left_out = 0
+        left_out = max(0, len(said) - MAX_ENTRIES)
         size = sum(map(len, values.values()))
-        for written, value in said.items():
+        for written, value in islice(said.items(), MAX_ENTRIES):
             key = _key(written)
             if not key:
                 left_out += 1
@@ -91,7 +98,8 @@ class NodePlaceholders:
         owners = {key: owner for key, owner in self._owners.items() if key in self._values.get(owner, ())}
         for node, values in self._values.items():
             for key in values:
-                owners.setdefault(key, node)
+                if len(owners) < MAX_ALL_KEYS:
+                    owners.setdefault(key, node)
         if owners.keys() != self._owners.keys():
             keys = "|".join(map(re.escape, owners))
             self.pattern = re.compile(r"\{\{(" + keys + r")\}\}") if owners else _NOTHING

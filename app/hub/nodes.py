@@ -30,7 +30,7 @@ from app.hub.node_callbacks import NodeCallbacks, StoreResult
 from app.hub.node_calls import NodeCalls
 from app.hub.node_link import Node, NodeLimits, request_ids
 from app.hub.node_manifests import ReadManifest, node_name, read_announced, read_tools
-from app.hub.node_names import PING_SECONDS, NodeKeys, NodeNames
+from app.hub.node_names import PING_SECONDS, NodeNames, NodeRights
 from app.hub.node_placeholders import NodePlaceholders
 from app.hub.node_pools import Offer, Pool, offer_of, pool_of
 from app.hub.node_state import NodeState
@@ -79,7 +79,7 @@ class Nodes:
         store: StoreResult,
         new_id: Callable[[str], str],
         local_names: Callable[[], Collection[str]],
-        keys: NodeKeys | None = None,
+        keys: NodeRights | None = None,
     ) -> None:
         self._events = events
         self._rules = rules
@@ -293,7 +293,8 @@ class Nodes:
                 log.warning("node %s: %s; call them as %s#<tool>: %s", node.name, why, node.name, shown)
 
     def _gone(self, node: Node, reason: str) -> None:
-        self.placeholders.forget(node.id)
+        if not node.open:  # else it only gets another name
+            self.placeholders.forget(node.id)
         if node.name in self._names.nodes:  # a successor: its tools take the place of these in one step
             self._left_over |= node.offers.keys()
         else:

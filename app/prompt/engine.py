@@ -90,7 +90,7 @@ class PromptEngine:
 
         templates = self._templates(slots, model, budget)
         if templates:
-            tools = ToolDescriptions(self._tools())
+            tools = ToolDescriptions(self._tools(), self._is_filled)
             await asyncio.to_thread(self._expand_operator_text, templates, tools)
         count.done("operator_text")
         await put_in_data(slots, self._before, context, budget, self._settings.limits)
@@ -130,6 +130,10 @@ class PromptEngine:
             if (rules.agents or rules.sar or rules.system) and ("{{" in text or "<<" in text):
                 templates.append((slot, Scope(rules, model, budget)))
         return templates
+
+    def _is_filled(self, placeholder: str) -> bool:
+        """Whether a source of data has this placeholder for its own."""
+        return any(source.pattern.fullmatch(placeholder) for source in (*self._before, *self._after))
 
     def _expand_operator_text(self, templates: Sequence[tuple[Slot, Scope]], tools: ToolDescriptions) -> None:
         """Runs in a thread: it reads files, and long prompts must not hold up other requests."""

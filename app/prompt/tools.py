@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from app.extend import LOCAL, Piece, ToolSpec, Trust
 from app.prompt.limits import Budget
@@ -19,10 +19,14 @@ class ToolDescriptions:
     """Replaces tool placeholders by the tools of one moment.
 
     Texts of manifests on this machine are operator text; those that came from nodes and MCP servers are data (D31).
+    ``claimed`` says whether somebody else fills a placeholder: a tool from elsewhere does not take it away (B16).
     """
 
-    def __init__(self, tools: Mapping[str, ToolSpec]) -> None:
+    def __init__(
+        self, tools: Mapping[str, ToolSpec], claimed: Callable[[str], bool] = lambda placeholder: False
+    ) -> None:
         self._tools = tools
+        self._claimed = claimed
 
     def expand(self, text: PromptText, budget: Budget) -> PromptText:
         """Put in the descriptions that ``text`` asks for; tools without one and unknown names stay as written."""
@@ -30,7 +34,7 @@ class ToolDescriptions:
         def resolve(match: re.Match[str]) -> tuple[Piece, ...] | None:
             name = match[1]
             piece = self._piece(name)
-            if piece is not None:
+            if piece is not None and (piece.trust is Trust.OPERATOR or not self._is_taken(name, match[0])):
                 pieces: tuple[Piece, ...] = (piece,)
             elif name == ALL_TOOLS:
                 pieces = self._all()
@@ -40,6 +44,9 @@ class ToolDescriptions:
             return pieces
 
         return text.replace(TOOL, resolve, NOT_DATA)
+
+    def _is_taken(self, name: str, placeholder: str) -> bool:
+        return name == ALL_TOOLS or self._claimed(placeholder)
 
     def _piece(self, name: str) -> Piece | None:
         spec = self._tools.get(name)

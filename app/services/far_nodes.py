@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from app.extend import EventSink, ToolSource
 from app.hub.hub import Hub
 from app.hub.node_files import HolderFor, NodeFiles
-from app.hub.node_names import NodeKeys
+from app.hub.node_names import NodeRights
 from app.hub.nodes import NodeRules, Nodes
 from app.plugins.far_manifest import far_tool
 from app.plugins.missing_files import FILE_BYTES
@@ -24,7 +24,7 @@ def far_nodes(
     results: BackgroundResults,
     new_id: Callable[[str], str],
     local: Sequence[ToolSource],
-    keys: NodeKeys | None = None,
+    keys: NodeRights | None = None,
 ) -> Nodes:
     """The far nodes that are connected. ``local`` are the sources whose tools win against theirs (W4)."""
 

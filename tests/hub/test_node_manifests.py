@@ -187,6 +187,17 @@ def test_placeholders_have_limits() -> None:
     run(main())
 
 
+def test_placeholders_of_all_nodes_and_entries_of_a_message_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.hub.node_placeholders.MAX_ALL_KEYS", 3)
+    monkeypatch.setattr("app.hub.node_placeholders.MAX_ENTRIES", 4)
+    placeholders = NodePlaceholders(lambda: 100)
+    assert placeholders.update("a", {f"A{n}": "x" for n in range(7)}) == 3
+    placeholders.update("b", {"B": "x"})
+    assert placeholders.pattern.findall("{{A0}}{{A1}}{{A2}}{{A3}}{{B}}") == ["A0", "A1", "A2"]
+    placeholders.forget("a")
+    assert placeholders.pattern.findall("{{A0}}{{B}}") == ["B"]
+
+
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(TYPES), shaped(2)), max_size=6))
 def test_no_message_of_a_node_keeps_another_from_being_served(messages: list[tuple[str, Any]]) -> None:

@@ -136,7 +136,7 @@ class Line:
 
 
 class Keys:
-    """Keys of nodes as the file would say; the contract of :class:`app.hub.node_names.NodeKeys`."""
+    """Keys of nodes as the file would say; the contract of :class:`app.hub.node_names.NodeRights`."""
 
     def __init__(self, lists: dict[str, set[str] | None]) -> None:
         self.lists = lists
@@ -357,12 +357,16 @@ def test_b15_a_key_made_later_takes_its_name_back() -> None:
         keys = Keys({})
         board = Board(keys)
         squatter = board.line("forge", "A")
+        squatter.say("update_static_placeholders", placeholders={"{{K}}": "v"})
         keys.lists["forge"] = None
         board.line("x", "B", identity="forge")
         await settled()
         assert board.names == ["forge", "forge-2"]
         assert squatter.code is None
         assert set(board.nodes.tools()) == {"A", "B"}
+        assert board.nodes.placeholders.pattern.findall("{{K}}") == ["K"]
+        squatter.close()
+        assert board.nodes.placeholders.pattern.findall("{{K}}") == []
 
     run(main())
 

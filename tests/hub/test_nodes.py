@@ -371,6 +371,28 @@ def test_placeholders_of_nodes_stand_behind_ours_and_the_first_node_keeps_a_key(
     run(main())
 
 
+def test_b16_a_tool_of_a_node_takes_no_placeholder_that_this_server_fills(tmp_path: Path) -> None:
+    async def main() -> None:
+        write_plugin(
+            tmp_path,
+            "Weather",
+            "print('sun')",
+            pluginType="static",
+            capabilities={"systemPromptPlaceholders": [{"placeholder": "{{VCPWeatherInfo}}"}]},
+        )
+        async with (
+            ScriptedUpstream(lambda request: say("ok")) as upstream,
+            main_server(tmp_path, upstream=upstream.base_url) as server,
+            node(server, "n", "WeatherInfo", "AllTools", "Echo"),
+        ):
+            await server.chat({"role": "system", "content": "{{VCPWeatherInfo}}@{{VCPAllTools}}"}, "go")
+            weather, tools = upstream.bodies[0]["messages"][0]["content"].split("@", 1)
+            assert weather == "[VCPWeatherInfo 信息不可用]"
+            assert all(f"({tool})" in tools for tool in ("WeatherInfo", "AllTools", "Echo"))
+
+    run(main())
+
+
 def test_a_plugins_result_is_forwarded_by_the_node_that_has_the_plugin(tmp_path: Path) -> None:
     async def main() -> None:
         push = {"enabled": True, "messageType": "video", "targetClientType": "VCPLog"}
@@ -461,8 +483,10 @@ def test_a_key_of_a_node_is_its_name_and_its_list_and_its_end(tmp_path: Path) ->
             assert names(server) == ["forge-2", "forge"]
             assert set(server.services.nodes.tools()) == {"Echo", "Other"}
             limit_node_tools(tmp_path, "forge", None)
+            server.services.node_keys.identify("nobody's")  # whoever comes makes it look at the file at once
             await until(lambda: "Secret" in server.services.nodes.tools())
             revoke_node_key(tmp_path, "forge")
+            server.services.node_keys.identify("nobody's")  # whoever comes makes it look at the file at once
             await wire.connection.wait_closed()
             await squatter.nothing_waits()
             assert names(server) == ["forge-2"]
@@ -480,6 +504,23 @@ def test_500_calls_in_flight_on_one_node_are_all_answered(tmp_path: Path) -> Non
                 await far.answer(request, request["toolArgs"]["text"])
             results = await asyncio.gather(*running)
             assert [result.structured["original_plugin_output"] for result in results] == [str(n) for n in range(500)]
+
+    run(main())
+
+
+def test_a_node_that_reads_slowly_is_spared_and_not_hung_up_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with main_server(tmp_path, "SocketQueueMB=1") as server, node(server, "n", "Echo") as far:
+            far.connection.transport.pause_reading()
+            text = "x" * 1_000_000
+            running = [asyncio.create_task(call(server, "Echo", text=text)) for _ in range(20)]
+            refused, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            assert {task.result().error_kind for task in refused} == {ErrorKind.QUEUE}
+            far.connection.transport.resume_reading()
+            async with far.answering(lambda _: 1):
+                results = await asyncio.gather(*running)
+            assert {result.error_kind for result in results} == {None, ErrorKind.QUEUE}
+            assert names(server) == ["n"]
 
     run(main())
 
