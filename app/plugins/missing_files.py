@@ -38,8 +38,14 @@ AGAIN_SECONDS = 5.0
 FAILED_SECONDS = 30.0
 """For so long a fetch that failed is not tried again."""
 
+FETCHES_AT_ONCE = 8
+"""Files that are fetched at the same time, by whomever; each may be held in memory some times over."""
+
 FILES_IN_A_CALL = 16
 FILE_BYTES = 64 * 1024 * 1024
+CALL_BYTES = 128 * 1024 * 1024
+"""Size of all files of one call together."""
+
 REMEMBERED = 1_000
 
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
@@ -72,6 +78,7 @@ class MissingFiles:
         self._asked: dict[_Wish, float] = {}
         self._failed: dict[_Wish, tuple[float, str]] = {}
         self._running: dict[_Wish, asyncio.Task[Copy]] = {}
+        self._places = asyncio.Semaphore(FETCHES_AT_ONCE)
 
     async def start(self) -> None:
         """Remove copies that are too old."""
@@ -97,6 +104,7 @@ class MissingFiles:
         own error is the result. Raises what ``attempt`` raises.
         """
         fetched: set[str] = set()
+        size = 0
         while True:
             result = await attempt(call)
             url = missing_file(result)
@@ -109,6 +117,14 @@ class MissingFiles:
                     )
                 fetched.add(url)
                 copy = await self._fetch(url, context)
+                size += len(copy.content)
+                if size > CALL_BYTES:
+                    raise FetchError(
+                        both(
+                            f"一次调用的文件合计超过 {CALL_BYTES} 字节",
+                            f"the files of one call have more than {CALL_BYTES} bytes together",
+                        )
+                    )
                 uri = await asyncio.to_thread(data_uri, copy)
             except FetchError as error:
                 return replace(
@@ -186,7 +202,7 @@ class MissingFiles:
     async def _from_somebody(self, url: str, context: CallContext, known: FileCopy | None) -> FetchedFile | None:
         """The file from the first fetcher that has it. Raises FetchError."""
         try:
-            async with asyncio.timeout(FETCH_SECONDS):
+            async with asyncio.timeout(FETCH_SECONDS), self._places:
                 for fetcher in self._fetchers:
                     found = await fetcher.fetch(url, context, known)
                     if found is not None:

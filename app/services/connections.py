@@ -10,11 +10,9 @@ from app.hub.clients import ClientType
 from app.hub.hub import Hub
 from app.hub.log_feed import HEARD, LogFeed
 from app.hub.masks import Masks
-from app.hub.node_files import HolderFor, NodeFiles
 from app.hub.replay import LogReplay
 from app.hub.replay_file import REPLAY_FILE
 from app.observe.bus import EventBus
-from app.plugins.missing_files import FILE_BYTES
 from app.services.client_secrets import ClientSecrets
 from app.services.in_force import InForce
 
@@ -37,11 +35,6 @@ def hub(
         return () if kind is ClientType.NODE and in_force.settings.node_keys_only else (socket_key(),)
 
     return Hub(new_id=new_id, clock=time.time, max_message_bytes=max_message_bytes, keys=keys, identify=identify)
-
-
-def node_files(in_force: InForce, holder_for: HolderFor) -> NodeFiles:
-    """What fetches files that plugins lack from the node beside the client."""
-    return NodeFiles(holder_for, max_bytes=FILE_BYTES, frame_bytes=lambda: in_force.settings.node_max_frame_mb * MIB)
 
 
 def log_replay(in_force: InForce, hub: Hub, *, keep: bool) -> LogReplay:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 
 from app.extend import EventSink, ToolSource
 from app.hub.hub import Hub
+from app.hub.node_files import HolderFor, NodeFiles
 from app.hub.node_names import NodeRights
 from app.hub.nodes import NodeRules, Nodes
 from app.plugins.far_manifest import far_tool
+from app.plugins.missing_files import FILE_BYTES
 from app.services.in_force import InForce
 from app.tools.background_results import BackgroundResults
 
@@ -50,3 +52,8 @@ def far_nodes(
         local_names=local_names,
         keys=keys,
     )
+
+
+def node_files(in_force: InForce, holder_for: HolderFor) -> NodeFiles:
+    """What fetches files that plugins lack from the node beside the client."""
+    return NodeFiles(holder_for, max_bytes=FILE_BYTES, frame_bytes=lambda: in_force.settings.node_max_frame_mb * MIB)

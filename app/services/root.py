@@ -54,7 +54,7 @@ from app.services import (
     upstreams,
 )
 from app.services.client_secrets import ClientSecrets
-from app.services.far_nodes import far_nodes
+from app.services.far_nodes import far_nodes, node_files
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.stopping import END_SECONDS, Stopping
@@ -144,10 +144,10 @@ class Services:
         for ported in self.found_plugins.ported:
             reason = f"{ported.lacks} is not on this machine" if ported.lacks else "its module is for Node"
             log.info("plugin %s: %s; the program's own serves in its place", ported.name, reason)
-        node_files = connections.node_files(self.in_force, lambda url, context: self.nodes.holder_for(url, context))
+        fetchers = (*fetchers, node_files(self.in_force, lambda url, context: self.nodes.holder_for(url, context)))
         self._processes = Processes(plugin_hosts.process_limits(config.settings))
         self.plugins = plugin_hosts.stdio_plugins(
-            self.in_force, self.found_plugins, self._processes, self.auth_code, self.callbacks, (*fetchers, node_files)
+            self.in_force, self.found_plugins, self._processes, self.auth_code, self.callbacks, fetchers
         )
         self.statics = plugin_hosts.static_plugins(self.in_force, self.found_plugins, self.events)
         self.in_process = plugin_hosts.in_process_plugins(

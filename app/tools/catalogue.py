@@ -117,8 +117,8 @@ def _words(command: ToolCommand) -> tuple[str | None, ...]:
 
 
 def word_for(spec: ToolSpec, command: ToolCommand) -> str | None:
-    """The word for a command that the tool's program knows and that means no other."""
-    for word in (command.command, command.id):
+    """The word for a command that the tool's program knows and that means no other, its own name as the last resort."""
+    for word in (command.command, command.id, command.tool_name):
         if word and command_named(spec, word) is command:
             return word
-    return command.tool_name
+    return None

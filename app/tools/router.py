@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 
 COMPLAINTS = 20
 """So many faults in names are logged when the tools have changed."""
+
+_COMMAND = re.compile(r"command[0-9]*")
 
 _OUTCOMES = {None: Outcome.SUCCESS, ErrorKind.CANCELLED: Outcome.CANCELLED}
 
@@ -91,7 +94,7 @@ class Router:
         return self._catalogue
 
     def _renewed(self) -> Catalogue:
-        before = self._catalogue.complaints
+        before = set(self._catalogue.complaints)
         offers = tuple((source, source.tools()) for source in self._sources)
         self._catalogue = Catalogue(offers)
         self._made_of = offers
@@ -222,13 +225,15 @@ def _takes_command(command: ToolCommand) -> bool:
 def _contradiction(spec: ToolSpec, call: ToolCall) -> str | None:
     """Another command of the tool that an argument ``command`` names, beside the one that the call's name says.
 
-    What a guard allowed by the name must be what runs. An argument that the command declares is the command's own.
+    What a guard allowed by the name must be what runs, so ``command1`` and so on of chains count too (spec 5.10). An
+    argument that the command declares is the command's own.
     """
     named = command_named(spec, call.command) if call.command else None
     if named is None or _takes_command(named):
         return None
-    for _, word in _said_commands(call.arguments):
-        if command_named(spec, word) not in (None, named):
+    for key, value in call.arguments.items():
+        word = value.strip() if _COMMAND.fullmatch(fold(key)) and isinstance(value, str) else ""
+        if word and command_named(spec, word) not in (None, named):
             return word
     return None
 

@@ -44,7 +44,13 @@ def test_a_value_may_contain_anything(capsys: pytest.CaptureFixture[str], tmp_pa
 
 
 def test_a_tool_that_nobody_has_cannot_be_begun(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert "NoSuchTool" in refused(capsys, "tool", "--home", str(tmp_path), "NoSuchTool", "a=b")
+    commands = [{"commandIdentifier": "go", "toolName": "a_go"}, {"commandIdentifier": "stop"}]
+    write_plugin(tmp_path, "A", "", capabilities={"invocationCommands": commands})
+    write_plugin(tmp_path, "AStatic", "", pluginType="static")
+    told = refused(capsys, "tool", "--home", str(tmp_path), "NoSuchTool", "a=b")
+    assert "NoSuchTool" in told
+    assert "a_go, A.stop, Agent" in told, "the names that can be called, as a door lists them"
+    assert "AStatic" not in told
 
 
 @pytest.mark.parametrize("field", ["expression", "=1", ""])

@@ -241,6 +241,26 @@ def test_calls_that_want_the_same_file_at_a_time_share_one_fetch(tmp_path: Path)
     run(main())
 
 
+def test_only_so_many_files_are_fetched_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(missing_files, "FETCHES_AT_ONCE", 2)
+        urls = {f"file:///{number}.png": PICTURE for number in range(5)}
+        node = Node(urls)
+        node.gate = asyncio.Event()
+        files = missing(tmp_path / "c", [node], Clock())
+        calls = [asyncio.create_task(files.call(Plugin(), call_of(image=url), context())) for url in urls]
+        while len(node.asked) < 2:
+            await asyncio.sleep(0)
+        calls.pop(0).cancel()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert len(node.asked) == 2
+        node.gate.set()
+        assert all(result.ok for result in await asyncio.gather(*calls))
+
+    run(main())
+
+
 def test_a_plugin_that_asks_for_the_same_file_again_and_again_is_stopped(tmp_path: Path) -> None:
     async def main() -> None:
         calls: list[ToolCall] = []
@@ -474,6 +494,20 @@ def test_a_file_without_content_that_nobody_had_is_an_error(tmp_path: Path) -> N
 
         result = await missing(tmp_path / "c", [Empty()], Clock()).call(Plugin(), call_of(image=URL), context())
         assert "came without content" in result.message
+
+    run(main())
+
+
+def test_the_files_of_one_call_are_limited_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(missing_files, "CALL_BYTES", 2 * len(PICTURE))
+        urls = [f"file:///{number}.png" for number in range(3)]
+        files = missing(tmp_path / "c", [Node(dict.fromkeys(urls, PICTURE))], Clock())
+        for count, ok in ((2, True), (3, False)):
+            given = {f"image_{number}": url for number, url in enumerate(urls[:count])}
+            result = await files.call(Plugin(), call_of(**given), context())
+            assert result.ok is ok, result.message
+        assert "bytes together" in result.message
 
     run(main())
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from app.extend import CallContext, ToolCall, ToolCommand, ToolResult, ToolSpec
 from app.tools.catalogue import Catalogue, command_named
 from app.tools.descriptions import describe
@@ -130,3 +133,45 @@ def test_lists_go_by_tool_and_keep_the_order_of_commands() -> None:
         assert what is not None
         assert what.spec is one.spec
         assert what.command is None or command_named(what.spec, what.command) is one.command
+
+
+WORDS = st.sampled_from(["", "x", "y", "go"])
+COMMANDS = st.builds(
+    ToolCommand,
+    id=WORDS,
+    command=WORDS,
+    description=st.just("d"),
+    tool_name=st.sampled_from([None, None, "go", "n", "A", "x", "a.b"]),
+)
+SPECS = st.builds(
+    ToolSpec,
+    name=st.sampled_from(["A", "B", "A.x", "x", "y", "A.B", "B.y", "n", "go"]),
+    origin=st.sampled_from(["local", "far"]),
+    display=st.just("d"),
+    commands=st.lists(COMMANDS, max_size=3).map(tuple),
+)
+
+
+@given(st.lists(st.lists(SPECS, max_size=4), max_size=3))
+def test_whatever_is_offered_local_names_are_local_and_each_listed_name_leads_to_what_it_was_listed_for(
+    offered: list[list[ToolSpec]],
+) -> None:
+    sources = [Source(*specs) for specs in offered]
+    found = catalogue(*sources)
+    local = {name for source in sources for name, spec in source.tools().items() if spec.origin == "local"}
+    for name in local:
+        what = found.find(name)
+        assert what is not None
+        assert (what.spec.origin, what.spec.name, what.command) == ("local", name, None)
+        for one in what.spec.commands:
+            for said in (f"{name}.{one.id}" if one.id else name, one.tool_name or name):
+                behind = found.find(said)
+                assert behind is not None
+                assert behind.spec.origin == "local"
+    listed = list(found.listed())
+    assert len({one.name for one in listed}) == len(listed)
+    for entry in listed:
+        what = found.find(entry.name)
+        assert what is not None
+        assert what.spec is entry.spec
+        assert what.command is None or command_named(what.spec, what.command) is entry.command

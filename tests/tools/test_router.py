@@ -302,6 +302,8 @@ def test_a_callers_own_word_for_the_command_does_not_count() -> None:
     [
         ({"command": "Write"}, True),
         ({"COMMAND": " Write "}, True),
+        ({"command1": "Read", "command_2": "Write"}, True),
+        ({"command1": "Read", "command2": "other"}, False),
         ({"command": "Read"}, False),
         ({"command": "novel_read"}, False),
         ({"command": "anything else"}, False),
