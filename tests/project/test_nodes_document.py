@@ -44,10 +44,12 @@ def test_the_second_command_is_the_one_that_the_first_tells(
     assert line in told
 
 
-def test_every_path_of_the_hub_is_in_the_table_and_no_other() -> None:
-    table = TEXT.partition("## Clients")[2].partition("\n## ")[0]
-    rows = "".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| `"))
-    assert sorted(re.findall(r"`(/[^`]+)`", rows)) == sorted(PATHS.values())
+def test_every_path_of_the_hub_is_in_the_tables_and_no_other() -> None:
+    section = TEXT.partition("## Clients")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    with_key = re.findall(r"`(/[^`]+)/VCP_Key=<key>`", "".join(rows))
+    alone = re.findall(r"`(/[^`=]+)`", "".join(rows))
+    assert sorted(with_key) == sorted(alone) == sorted(PATHS.values())
 
 
 def test_its_numbers_and_files_are_those_of_the_code() -> None:
