@@ -19,7 +19,7 @@ from app.hub.node_key_file import NODE_KEYS_FILE, read_node_keys
 from app.tools.auth_code import AuthCode, write_auth_code
 from tests.cli.commands import Ended, command, refused
 from tests.hub.clients import address, connected
-from tests.program import started, vcp
+from tests.program import started
 from tests.server import run
 
 NAMES = ("Key", "Image_Key", "File_Key", "VCP_Key", "ToolSocketToken", "AdminPassword", "API_Key")
@@ -238,18 +238,19 @@ def test_a_faulty_entry_is_told_and_a_broken_file_refused(capsys: pytest.Capture
     assert "cannot be used" in refused(capsys, "keys", "--home", tmp_path, "node", "b")
 
 
-def test_a_key_that_is_made_beside_a_running_server_counts_at_once_and_so_does_its_end(tmp_path: Path) -> None:
+def test_a_key_that_is_made_beside_a_running_server_counts_at_once_and_so_does_its_end(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     """As a person does it: a server of its own process, commands beside it."""
 
     async def test() -> None:
         (tmp_path / "config.env").write_text("Key=0123456789abcdef\nShutdownSeconds=0.1\n", encoding="utf-8")
         with started("serve", "--port", "0", cwd=tmp_path) as server:
-            made = await asyncio.to_thread(vcp, "keys", "node", "workshop", cwd=tmp_path)
-            url = address(server.base_url.removesuffix("/v1"), PATHS[ClientType.NODE], made.stdout.strip())
+            key = of_node(capsys, tmp_path, "workshop").out.strip()
+            url = address(server.base_url.removesuffix("/v1"), PATHS[ClientType.NODE], key)
             async with connected(url) as node:
                 await node.nothing_waits()
-                ended = await asyncio.to_thread(vcp, "keys", "node", "workshop", "--revoke", cwd=tmp_path)
-                assert ended.returncode == 0
+                assert of_node(capsys, tmp_path, "workshop", "--revoke").code == 0
                 with pytest.raises(ConnectionClosed) as closed:
                     await node.receive()
                 assert closed.value.rcvd is not None
@@ -258,6 +259,6 @@ def test_a_key_that_is_made_beside_a_running_server_counts_at_once_and_so_does_i
                 async with connected(url):
                     pass
             assert await asyncio.to_thread(server.stop) == 0
-            assert made.stdout.strip() not in server.logged
+            assert key not in server.logged
 
     run(test())
