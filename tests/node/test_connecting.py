@@ -135,10 +135,10 @@ def test_a_silent_line_is_given_up_and_made_anew(tmp_path: Path, caplog: pytest.
 
 def test_a_line_that_is_well_and_idle_is_kept(tmp_path: Path) -> None:
     async def test() -> None:
-        async with main_end() as main, running_node(tmp_path, main.url, config=["SocketPingSeconds=0.01"]) as node:
+        async with main_end() as main, running_node(tmp_path, main.url, config=["SocketPingSeconds=0.06"]) as node:
             await main.introduced()
             await until(lambda: node.node.connected)
-            await asyncio.sleep(0.2)  # twenty pings
+            await asyncio.sleep(0.4)  # more pings than a silent line is given
             assert node.node.connected and main.tries == 1
 
     run(test())
