@@ -79,6 +79,7 @@ class Node:
         self._line: Line | None = None
         self._session: Session | None = None
         self._said = ""
+        self._tried = ""
         self._opened: float | None = None
         self._told_texts = False
         self._try_now = asyncio.Event()
@@ -145,7 +146,7 @@ class Node:
         identity = self._identity
         self._opened = None
         try:
-            key = identity.key()
+            self._tried = key = identity.key()
             address, headers = identity.main.connection(key)
             line = await open_line(
                 address,
@@ -184,6 +185,8 @@ class Node:
 
     async def _rest(self, left: asyncio.Task[bool], seconds: float) -> None:
         self._try_now.clear()
+        if self._identity.key() != self._tried:  # it changed while the last one was tried
+            return
         sooner = asyncio.create_task(self._try_now.wait())
         await asyncio.wait((left, sooner), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         sooner.cancel()
@@ -218,7 +221,8 @@ class Node:
     def _reloaded(self, event: Event) -> None:
         del event
         self._renew()
-        self._try_now.set()  # perhaps it was the key
+        if self._tried and self._identity.key() != self._tried:
+            self._try_now.set()
 
     def _registration(self) -> bytes:
         labels = tuple(dict.fromkeys((*self._identity.labels, *self._services.settings.node_labels)))

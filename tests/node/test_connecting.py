@@ -48,21 +48,23 @@ def test_a_refusal_is_told_in_both_languages_with_the_way_out_and_tried_again(
     run(test())
 
 
-def test_refusals_are_repeated_after_the_long_pause(tmp_path: Path) -> None:
-    """An address that tries wrong keys is blocked; a reload, which may bring the right key, ends the pause."""
+def test_refusals_are_repeated_after_the_long_pause_or_when_a_reload_brings_another_key(tmp_path: Path) -> None:
+    """An address that tries wrong keys is blocked; other changes are no reason to try one again."""
 
     async def test() -> None:
+        key = "wrong"
         pauses = Pauses(lambda: 1.0, first=0.01, longest=0.01, refused=3600)
-        async with main_end() as main, running_node(tmp_path, main.url, pauses=pauses) as node:
+        async with main_end() as main, running_node(tmp_path, main.url, pauses=pauses, key=lambda: key) as node:
             main.status = 401
             await until(lambda: node.told)
             tries = main.tries
+            await node.services.reload(["anything"])
             await asyncio.sleep(0.05)
             assert main.tries == tries
             main.status = None
-            (tmp_path / "Plugin" / "New").mkdir(parents=True)
+            key = "right"
             await node.services.reload(["anything"])
-            await main.introduced()
+            assert (await main.joined()).path.endswith("VCP_Key=right")
 
     run(test())
 
@@ -133,10 +135,10 @@ def test_a_silent_line_is_given_up_and_made_anew(tmp_path: Path, caplog: pytest.
 
 def test_a_line_that_is_well_and_idle_is_kept(tmp_path: Path) -> None:
     async def test() -> None:
-        async with main_end() as main, running_node(tmp_path, main.url, config=["SocketPingSeconds=0.01"]) as node:
+        async with main_end() as main, running_node(tmp_path, main.url, config=["SocketPingSeconds=0.06"]) as node:
             await main.introduced()
             await until(lambda: node.node.connected)
-            await asyncio.sleep(0.2)  # twenty pings
+            await asyncio.sleep(0.4)  # more pings than a silent line is given
             assert node.node.connected and main.tries == 1
 
     run(test())

@@ -88,26 +88,41 @@ async def serves(main: MainEnd, name: str) -> None:
     assert (await link.call("1", "Echo", text="hi"))["result"] == {"original_plugin_output": "hi"}
 
 
-def test_a_node_serves_is_killed_serves_again_and_ends_with_code_0(tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def installed(home: Path) -> tuple[str, ...]:
+    """A home with a tool."""
     write_plugin(home, "Echo", ECHO)
-    write_plugin(
-        home, "Environment", 'import json, os\nprint(json.dumps({"status": "success", "result": dict(os.environ)}))'
-    )
-    sleeper = write_plugin(home, "Sleeper", PLUGIN_SLEEPER)
-    (home / "config.env").write_text(
-        "VCP_Key=not-this-one\nRunStaticPlugins=false\nShutdownSeconds=0.2\nDebugMode=true\n"
-    )
-    environ = {"VCP_KEY": KEY}
+    settings = ("VCP_Key=not-this-one", "RunStaticPlugins=false", "ShutdownSeconds=0.2", "DebugMode=true", "")
+    (home / "config.env").write_text("\n".join(settings))
+    return ("--name", "shed", "--url")
+
+
+def test_a_node_that_was_killed_serves_again(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    words = installed(home)
 
     async def test() -> None:
         async with main_end() as main:
-            words = ("--url", main.url.replace("ws:", "http:"), "--name", "shed")
-            async with node_process(home, *words, environ=environ) as killed:
+            async with node_process(home, *words, main.url, environ={"VCP_KEY": KEY}) as killed:
                 await serves(main, "shed")
                 killed.process.kill()
                 await killed.process.wait()
-            async with node_process(home, *words, "--label", "a,b", environ=environ) as node:
+            async with node_process(home, *words, main.url, environ={"VCP_KEY": KEY}):
+                await serves(main, "shed")
+
+    run(test())
+
+
+def test_sigterm_ends_a_node_with_its_calls_and_code_0_and_the_key_is_nowhere(tmp_path: Path) -> None:
+    """P83, D42."""
+    home = tmp_path / "home"
+    words = installed(home)
+    write_plugin(home, "Environment", ENVIRONMENT)
+    sleeper = write_plugin(home, "Sleeper", PLUGIN_SLEEPER)
+
+    async def test() -> None:
+        async with main_end() as main:
+            url = main.url.replace("ws:", "http:")
+            async with node_process(home, *words, url, "--label", "a,b", environ={"VCP_KEY": KEY}) as node:
                 link, registered = await main.introduced()
                 assert link.path.endswith(f"/VCP_Key={KEY}")
                 assert registered["labels"] == ["a", "b"]
