@@ -50,5 +50,8 @@ class CallFormat(Protocol):
         ...
 
     def append(self, body: Body, reply: str, outcomes: Sequence[CallOutcome]) -> Body:
-        """The body of the next round: with the reply and what came of its calls, in call order."""
+        """The body of the next round: with the reply and what came of its calls, in call order.
+
+        Calls whose result is ``silent`` are not among them; of those a model is told nothing (spec 7.6).
+        """
         ...

@@ -45,14 +45,24 @@ def described(pending: Pending, now: float, zone: tzinfo, limit: int = MAX_CHARS
 class ApprovalFeed:
     """Tells VCPLog clients of calls that wait, those that come later too, and takes their answers.
 
-    ``heard`` belongs among the listeners to ``ApprovalAsked`` and ``ApprovalSettled``.
+    ``heard`` belongs among the listeners to ``ApprovalAsked`` and ``ApprovalSettled``. ``clean`` takes out of a message
+    what these clients must not read, such as keys of the server.
     """
 
-    def __init__(self, hub: Hub, approvals: Approvals, *, clock: Clock, zone: Callable[[], tzinfo]) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        approvals: Approvals,
+        *,
+        clock: Clock,
+        zone: Callable[[], tzinfo],
+        clean: Callable[[Json], Json],
+    ) -> None:
         self._hub = hub
         self._approvals = approvals
         self._clock = clock
         self._zone = zone
+        self._clean = clean
         hub.joined(ClientType.VCP_LOG, self._joined)
         hub.heard(ClientType.VCP_LOG, RESPONSE, self._answered)
 
@@ -64,11 +74,12 @@ class ApprovalFeed:
                 self._hub.broadcast(self._request(pending), (ClientType.VCP_LOG,))
         elif isinstance(event, ApprovalSettled):
             message = settled_message(event.request_id, event.tool, event.approved, by=event.by, reason=event.reason)
-            self._hub.broadcast(message, (ClientType.VCP_LOG,))
+            self._hub.broadcast(self._clean(message), (ClientType.VCP_LOG,))
 
     def _request(self, pending: Pending) -> Message:
         limit = TOGETHER_CHARS // max(1, len(self._approvals.pending()))
-        return request_message(described(pending, self._clock(), self._zone(), limit))
+        message: Message = self._clean(request_message(described(pending, self._clock(), self._zone(), limit)))
+        return message
 
     def _joined(self, client: Client, _request: SocketRequest) -> None:
         for pending in self._approvals.pending():
@@ -82,7 +93,7 @@ class ApprovalFeed:
             log.warning("VCPLog client %s answered to no approval: requestId or approved is missing", client.id)
             wrong = both("需要 requestId 和布尔值 approved", "requestId and a boolean approved are needed")
             shown = request_id[:MAX_ID_CHARS] if isinstance(request_id, str) else ""
-            client.send(settled_message(shown, "", None, reason=wrong, late=True))
+            self._tell(client, settled_message(shown, "", None, reason=wrong, late=True))
             return
         said = reason if isinstance(reason, str) else ""
         answered = self._approvals.answer(request_id, approved, by=_who(client), reason=said)
@@ -93,11 +104,15 @@ class ApprovalFeed:
         log.info("VCPLog client %s answered to %r, which is %s", client.id, shown, answered.value)
         if settled is None:
             unknown = both("没有这个等待批准的请求", "no request of this id waits")
-            client.send(settled_message(shown, "", None, reason=unknown, late=True))
+            told = settled_message(shown, "", None, reason=unknown, late=True)
         else:
-            client.send(
-                settled_message(shown, settled.tool, settled.approved, by=settled.by, reason=settled.reason, late=True)
+            told = settled_message(
+                shown, settled.tool, settled.approved, by=settled.by, reason=settled.reason, late=True
             )
+        self._tell(client, told)
+
+    def _tell(self, client: Client, message: Message) -> None:
+        client.send(self._clean(message))
 
 
 def _who(client: Client) -> str:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from app.config.approval_rules import ApprovalFile
-from app.extend import ApprovalAsked, ApprovalSettled
+from app.extend import ApprovalAsked, ApprovalSettled, Json
 from app.hub.approval_feed import ApprovalFeed
 from app.hub.approvals import Approvals
 from app.hub.hub import Hub
@@ -14,10 +14,23 @@ from app.observe.bus import EventBus
 from app.services.in_force import InForce
 
 
-def approvals(in_force: InForce, hub: Hub, events: EventBus, new_id: Callable[[str], str]) -> Approvals:
-    """The guard, with its rules from the home and its questions to VCPLog clients."""
+def _as_it_is(value: Json) -> Json:
+    return value
+
+
+def approvals(
+    in_force: InForce,
+    hub: Hub,
+    events: EventBus,
+    new_id: Callable[[str], str],
+    clean: Callable[[Json], Json] = _as_it_is,
+) -> Approvals:
+    """The guard, with its rules from the home and its questions to VCPLog clients.
+
+    ``clean`` takes out of messages to clients what they must not read.
+    """
     rules = ApprovalFile(in_force.home, time.monotonic)
     guard = Approvals(rules.rules, events, clock=time.time, new_id=new_id)
-    feed = ApprovalFeed(hub, guard, clock=time.time, zone=in_force.zone)
+    feed = ApprovalFeed(hub, guard, clock=time.time, zone=in_force.zone, clean=clean)
     events.listen(feed.heard, ApprovalAsked, ApprovalSettled)
     return guard

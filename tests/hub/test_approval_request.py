@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.extend import ToolCall
@@ -50,6 +50,7 @@ def test_arguments_without_number_are_left_out_visibly() -> None:
     assert fields["…"].endswith("995 items are left out")
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=6))
 def test_small_arguments_are_shown_as_they_are(arguments: Any) -> None:
     wanted = {name: value for name, value in arguments.items() if name.replace("_", "") != "toolpassword"}
@@ -57,6 +58,7 @@ def test_small_arguments_are_shown_as_they_are(arguments: Any) -> None:
     assert shown_arguments(ToolCall("c", "T", arguments), private=False) == wanted
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=6), st.integers(0, 300))
 def test_what_is_shown_stays_near_the_limit(arguments: Any, limit: int) -> None:
     fields = shown_arguments(ToolCall("c", "T", arguments), private=True, limit=limit)

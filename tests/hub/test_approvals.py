@@ -6,12 +6,13 @@ import asyncio
 import json
 import logging
 from contextlib import AsyncExitStack
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.config.approval_rules import ApprovalFile
+from app.config.approval_rules import ApprovalFile, ApprovalRules
 from app.extend import (
     ApprovalSettled,
     CallContext,
@@ -20,11 +21,15 @@ from app.extend import (
     Door,
     ErrorKind,
     Outcome,
+    SocketRequest,
     TaskFinished,
     ToolCall,
 )
 from app.hub import approvals as approvals_module
+from app.hub.approval_feed import ApprovalFeed
 from app.hub.approvals import MAX_PENDING, Approvals
+from app.hub.clients import ClientType
+from app.hub.hub import Hub
 from app.observe.bus import EventBus
 from tests.hub.approving import (
     CONFIG,
@@ -534,6 +539,52 @@ def test_privacy_protection_masks_what_people_and_models_see(tmp_path: Path) -> 
             await chat
             assert secret not in fed_back(up)[0]
             assert "never ***" in fed_back(up)[0]
+
+    run(main())
+
+
+def test_what_clients_must_not_read_is_taken_out_of_every_message() -> None:
+    told: list[Any] = []
+
+    class Socket:
+        address, waiting = "::1", 0
+
+        def send(self, text: str | bytes) -> bool:
+            told.append(json.loads(text))
+            return True
+
+        def close(self, code: int = 1000, reason: str = "") -> None:
+            """Nobody hangs up here."""
+
+        async def ping(self, seconds: float) -> float | None:
+            return 0.0
+
+    def clean(value: Any) -> Any:
+        return json.loads(json.dumps(value).replace("own-key", "***"))
+
+    async def main() -> None:
+        rules = ApprovalRules(enabled=True, everything=True)
+        events = EventBus()
+        hub = Hub(
+            new_id=lambda kind: kind, clock=lambda: 0.0, max_message_bytes=lambda _kind: 1000, keys=lambda _kind: ()
+        )
+        guard = Approvals(lambda: rules, events, clock=lambda: 0.0, new_id=lambda kind: f"{kind}-1")
+        guard.open = True
+        events.listen(ApprovalFeed(hub, guard, clock=lambda: 0.0, zone=lambda: UTC, clean=clean).heard)
+        hub.handler(ClientType.VCP_LOG, SocketRequest("/VCPlog", "::1")).opened(Socket())
+        spec = Tools("Danger").tools()["Danger"]
+        call = ToolCall("c", "Danger", {"text": "the own-key"})
+        held = asyncio.create_task(guard.check(spec, call, CallContext("t", Door.AGENT)))
+        await until(lambda: len(told) == 2)
+        guard.answer("approval-1", False, by="x", reason="own-key")
+        await held
+        assert [message["type"] for message in told] == [
+            "connection_ack",
+            "tool_approval_request",
+            "tool_approval_settled",
+        ]
+        assert told[1]["data"]["args"] == {"text": "the ***"}
+        assert told[2]["data"]["reason"] == "***"
 
     run(main())
 
