@@ -29,8 +29,8 @@ from app.hub.clients import ClientType, Message, encoded
 from app.hub.hub import Hub, pushed_to
 from app.hub.masks import Masks
 from app.hub.replay import LogReplay
+from app.observe.digests import without_base64
 from app.protocol import hub_messages as wire
-from app.protocol.digests import without_base64
 from app.protocol.timestamps import iso_millis
 from app.tools.rendering import cut_text, result_object
 

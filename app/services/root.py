@@ -41,7 +41,7 @@ from app.reload.watcher import Pace, Watcher
 from app.schedule.folder import TaskFolder
 from app.schedule.runner import ScheduleRunner
 from app.services import connections, observing, plugin_hosts, prompts, schedules, turns, upstreams
-from app.services.client_secrets import ClientSecrets
+from app.services.client_feed import ClientSecrets, feed_clients, log_replay
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.stopping import END_SECONDS, Stopping
@@ -155,10 +155,6 @@ class Services:
 
         # Who is connected over a WebSocket.
         self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key)
-        self.log_replay = connections.log_replay(self.in_force, self.hub, keep=owns_home)
-        secrets = ClientSecrets(lambda: self.config, lambda: self.key, lambda: self.found_plugins, self.auth_code)
-        connections.feed_clients(self.in_force, self.hub, self.log_replay, self.events, secrets)
-        self._lifecycles += (self.log_replay,)  # before the hub: it stops after it and keeps who was there
         self.sockets: tuple[SocketSource, ...] = (self.hub,)
         self._lifecycles += (self.hub,)
 
@@ -192,6 +188,10 @@ class Services:
             processes=self._processes,
             upstreams=lambda: self.upstream.status(),
         )
+        self.log_replay = log_replay(self.in_force, self.hub, keep=owns_home)
+        self._lifecycles = (self.log_replay, *self._lifecycles)  # it stops after the hub, and keeps who was there
+        secrets = ClientSecrets(lambda: self.config, lambda: self.key, lambda: self.found_plugins, self.auth_code)
+        feed_clients(self.in_force, self.hub, self.log_replay, self.events, secrets)
         self._reloader = Reloader(self, self.events)
         self._watcher = self._file_watcher(pace)
 

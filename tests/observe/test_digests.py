@@ -10,8 +10,7 @@ import pytest
 
 from app.extend import CallContext, CallFinished, Door, Event, FirstToken, Outcome, TaskFinished, ToolCall, ToolResult
 from app.observe.bus import EventBus
-from app.observe.digests import digested
-from app.protocol.digests import MAX_DEPTH
+from app.observe.digests import MAX_DEPTH, digested
 
 PICTURE = "data:image/png;base64," + "QUJD" * 1000
 

@@ -1,11 +1,20 @@
-"""Which secrets of an installation WebSocket clients are never told, whatever tool printed them (B5, D30)."""
+"""Builds what tells WebSocket clients of events, and says which secrets they are never told (B5, D30)."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from app.config.snapshot import Config
+from app.hub.chrome import Chrome
+from app.hub.hub import Hub
+from app.hub.log_feed import HEARD, LogFeed
+from app.hub.masks import Masks
+from app.hub.replay import LogReplay
+from app.hub.replay_file import REPLAY_FILE
+from app.observe.bus import EventBus
 from app.plugins.discovery import PluginSet
+from app.services.in_force import InForce
 
 _PICTURES_AND_FILES = ("Image_Key", "File_Key")
 
@@ -53,3 +62,30 @@ class ClientSecrets:
 
     def _of_plugins(self, names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(plugin.own.get(name, "") for plugin in self._plugins().plugins for name in names)
+
+
+def log_replay(in_force: InForce, hub: Hub, *, keep: bool) -> LogReplay:
+    """What devices missed while they were away; with ``keep`` it outlives the process."""
+    return LogReplay(
+        hub,
+        in_force.home / REPLAY_FILE if keep else None,
+        clock=time.time,
+        zone=in_force.zone,
+        count=lambda: in_force.settings.log_replay_count,
+        hours=lambda: in_force.settings.log_replay_hours,
+    )
+
+
+def feed_clients(in_force: InForce, hub: Hub, replay: LogReplay, events: EventBus, secrets: ClientSecrets) -> None:
+    """From now on clients are told what happens, and browsers are answered."""
+    feed = LogFeed(
+        hub,
+        replay,
+        clock=time.time,
+        zone=in_force.zone,
+        max_chars=lambda: in_force.settings.tool_result_max_chars,
+        masks=Masks(secrets),
+        push_masks=Masks(secrets.without_addresses),
+    )
+    events.listen(feed.hear, *HEARD)
+    Chrome(hub, time.time)
