@@ -119,6 +119,9 @@ class LogFeed:
         kinds = pushed_to(target)
         if not self._wanted(kinds):
             return
+        if message_type in wire.NOT_FOR_PLUGINS:
+            log.warning("a plugin's push of type %s is not sent: this type is the server's own", message_type)
+            return
         message = wire.push(message_type, data)
         encoded_message = encoded(message)
         if self._push_masks.suspects(encoded_message):

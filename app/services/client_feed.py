@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
@@ -17,13 +18,17 @@ from app.plugins.discovery import PluginSet
 from app.services.in_force import InForce
 
 _PICTURES_AND_FILES = ("Image_Key", "File_Key")
+_PROMPTS = ("Tar", "Var", "Sar")
+_SECRET_NAME = re.compile(r"(?:key|token|secret|password|passwd|cookie|credential)s?$", re.IGNORECASE)
+_SHORTEST_VALUE = 12
+"""A value under a name that only looks like a secret's has to be as long as one too."""
 
 
 class ClientSecrets:
-    """The secrets of now; all arguments are asked at each use. ``auth_code`` gives the code of the hour, if one counts.
+    """The secrets of now; all arguments are asked at each use. ``auth_code`` gives the code of the hour.
 
     Calling it gives all of them. ``without_addresses`` leaves out the keys of pictures and files: a push may show a
-    client where a picture is, and that key is a part of the address.
+    client where a picture is, and that key is a part of the address. Some may be empty.
     """
 
     def __init__(
@@ -37,9 +42,11 @@ class ClientSecrets:
         self._key = key
         self._plugins = plugins
         self._auth_code = auth_code
+        self._looked_at: Config | None = None
+        self._configured: tuple[str, ...] = ()
 
     def __call__(self) -> tuple[str, ...]:
-        """All secrets; some may be empty."""
+        """All secrets."""
         settings = self._config().settings
         keys = (settings.image_key, settings.file_key, *self._of_plugins(_PICTURES_AND_FILES))
         return (*keys, *self.without_addresses())
@@ -47,21 +54,27 @@ class ClientSecrets:
     def without_addresses(self) -> tuple[str, ...]:
         """Those that belong into no address."""
         config = self._config()
-        settings = config.settings
-        upstreams = (upstream.target.api_key for upstream in config.upstreams)
-        given = (settings.key, settings.socket_key, settings.api_key, settings.admin_password)
-        code = self._auth_code() if settings.vcp_tool_code else None
-        return (
-            self._key(),
-            *given,
-            settings.tool_socket_token,
-            code or "",
-            *upstreams,
-            *self._of_plugins(("VCP_Key",)),
-        )
+        if config is not self._looked_at:  # a reload brings another one
+            self._looked_at, self._configured = config, _configured(config)
+        code = self._auth_code() if config.settings.vcp_tool_code else None
+        return (self._key(), code or "", *self._configured, *self._of_plugins(("VCP_Key",)))
 
     def _of_plugins(self, names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(plugin.own.get(name, "") for plugin in self._plugins().plugins for name in names)
+
+
+def _configured(config: Config) -> tuple[str, ...]:
+    """Our own secrets, and values in ``config.env`` that look like some: by the end of their name, long, no blank."""
+    settings = config.settings
+    own = (settings.key, settings.socket_key, settings.api_key, settings.admin_password, settings.tool_socket_token)
+    upstreams = (upstream.target.api_key for upstream in config.upstreams)
+    others = (
+        config.environ.get(name, "")
+        for name in sorted(config.file_keys)
+        if name not in _PICTURES_AND_FILES and not name.startswith(_PROMPTS) and _SECRET_NAME.search(name)
+    )
+    long = (value for value in others if len(value) >= _SHORTEST_VALUE and len(value.split()) == 1)
+    return (*own, *upstreams, *long)
 
 
 def log_replay(in_force: InForce, hub: Hub, *, keep: bool) -> LogReplay:
