@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from app.errors import both
 from app.extend import Json, ToolCall
+from app.observe.digests import without_base64
 from app.protocol.arguments import fold
-from app.protocol.digests import without_base64
 from app.protocol.markers import KEY_TOOL_PASSWORD
 from app.protocol.secret_texts import masked
 

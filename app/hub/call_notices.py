@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from app.errors import both
 from app.extend import CallFinished, Door, ErrorKind, Json, TaskFinished, ToolCall, ToolResult
 from app.hub.masks import Masks
+from app.observe.digests import without_base64
 from app.protocol import hub_messages as wire
 from app.protocol import markers
-from app.protocol.digests import without_base64
 from app.protocol.json_text import compact_json, pretty_json
 from app.tools.rendering import cut_text, kinds_of_parts, result_object
 

@@ -29,8 +29,8 @@ from app.hub.clients import ClientType, Message, encoded
 from app.hub.hub import Hub, pushed_to
 from app.hub.masks import Masks
 from app.hub.replay import LogReplay
+from app.observe.digests import without_base64
 from app.protocol import hub_messages as wire
-from app.protocol.digests import without_base64
 from app.protocol.timestamps import iso_millis
 from app.tools.rendering import cut_text, result_object
 
@@ -118,6 +118,9 @@ class LogFeed:
     def _push(self, message_type: str, data: Json, target: str | None) -> None:
         kinds = pushed_to(target)
         if not self._wanted(kinds):
+            return
+        if message_type in wire.NOT_FOR_PLUGINS:
+            log.warning("a plugin's push of type %s is not sent: this type is the server's own", message_type)
             return
         message = wire.push(message_type, data)
         encoded_message = encoded(message)

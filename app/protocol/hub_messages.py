@@ -20,6 +20,14 @@ CALLBACK_NOTIFICATION = "plugin_callback_notification"
 USER_NOTIFICATION = "UserNotification"
 """A target of pushes that no client is of: for people, who read the log (5.8)."""
 
+NOT_FOR_PLUGINS = frozenset(
+    {"execute_tool", "cancel_tool", "tool_approval_request", "tool_approval_response", "tool_approval_settled"}
+    | {CONNECTION_ACK, "command", "command_result"}
+)
+"""Types that make nodes, people or browsers do something: the server's own words, which no plugin may put into its
+mouth. A push may reach nodes, and what it says may come from another node.
+"""
+
 AUTH_REFUSED = "工具调用验证失败：'tool_password'不正确或缺失。"
 
 # --- sources of vcp_log (6.2, D66) -----------------------------------------------------------------------------------

@@ -201,6 +201,7 @@ class ScheduleRunner:
 
     async def _look(self) -> None:
         """Read the folder and bring the timetable in line with it."""
+        self._look_at = math.inf  # whoever wants a look from now on wants another one
         known = self._timetable.names() | set(self._ready) | set(self._running)
         unreadable = {name: found.signature for name, found in self._unreadable.items()}
         seen = await on_disk(self._folder.look, known, unreadable, self._zone())
@@ -219,12 +220,13 @@ class ScheduleRunner:
         if seen.place != self._place:  # the first look, or somebody removed the folder and it was made anew
             self._place = seen.place
             await self._watch.start()
+            unsettled = True  # what comes before the watch is set up is not told
         self._well()
         pace = self._pace
         wait = pace.rescan if self._watch.works else pace.poll
         if seen.more and len(self._timetable) < MAX_ARMED:
             wait = 0
-        self._look_at = now + (min(wait, pace.settle) if unsettled else wait)
+        self._look_at = min(self._look_at, now + (min(wait, pace.settle) if unsettled else wait))
 
     def _note_unreadable(self, seen: Look, now: float) -> bool:
         """Complain once of each file that holds no task, and not before it had time to be written to its end.

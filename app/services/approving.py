@@ -6,16 +6,14 @@ import time
 from collections.abc import Callable
 
 from app.config.approval_rules import ApprovalFile
-from app.extend import ApprovalAsked, ApprovalSettled, Json
+from app.extend import ApprovalAsked, ApprovalSettled
 from app.hub.approval_feed import ApprovalFeed
 from app.hub.approvals import Approvals
 from app.hub.hub import Hub
+from app.hub.masks import Masks
 from app.observe.bus import EventBus
+from app.services.client_feed import ClientSecrets
 from app.services.in_force import InForce
-
-
-def _as_it_is(value: Json) -> Json:
-    return value
 
 
 def approvals(
@@ -23,14 +21,11 @@ def approvals(
     hub: Hub,
     events: EventBus,
     new_id: Callable[[str], str],
-    clean: Callable[[Json], Json] = _as_it_is,
+    secrets: ClientSecrets,
 ) -> Approvals:
-    """The guard, with its rules from the home and its questions to VCPLog clients.
-
-    ``clean`` takes out of messages to clients what they must not read.
-    """
+    """The guard, with its rules from the home and its questions to VCPLog clients, which do not see ``secrets``."""
     rules = ApprovalFile(in_force.home, time.monotonic)
     guard = Approvals(rules.rules, events, clock=time.time, new_id=new_id)
-    feed = ApprovalFeed(hub, guard, clock=time.time, zone=in_force.zone, clean=clean)
+    feed = ApprovalFeed(hub, guard, clock=time.time, zone=in_force.zone, clean=Masks(secrets).value)
     events.listen(feed.heard, ApprovalAsked, ApprovalSettled)
     return guard

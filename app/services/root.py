@@ -53,7 +53,7 @@ from app.services import (
     turns,
     upstreams,
 )
-from app.services.client_secrets import ClientSecrets
+from app.services.client_feed import ClientSecrets, feed_clients, log_replay
 from app.services.far_nodes import far_nodes, node_files
 from app.services.ids import Ids
 from app.services.in_force import InForce
@@ -169,10 +169,6 @@ class Services:
         self.node_keys = NodeKeys(config.home, time.monotonic)
         identify = node_access.identify_nodes(self.node_keys)
         self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key, identify)
-        self.log_replay = connections.log_replay(self.in_force, self.hub, keep=owns_home)
-        secrets = ClientSecrets(lambda: self.config, lambda: self.key, lambda: self.found_plugins, self.auth_code)
-        connections.feed_clients(self.in_force, self.hub, self.log_replay, self.events, secrets)
-        self._lifecycles += (self.log_replay,)  # before the hub: it stops after it and keeps who was there
         self.sockets: tuple[SocketSource, ...] = (self.hub,)
         self._lifecycles += (self.hub, self.node_keys)
         node_access.hang_up_without_key(self.hub, self.node_keys)
@@ -186,7 +182,8 @@ class Services:
         # Tools: the one way to call them, and calls that are put off.
         task_folder = TaskFolder(config.home)
         self.intake = schedules.task_intake(self.in_force, task_folder, told=lambda: self.schedule.look_again())
-        self.approvals = approving.approvals(self.in_force, self.hub, self.events, self._ids.new)
+        secrets = ClientSecrets(lambda: self.config, lambda: self.key, lambda: self.found_plugins, self.auth_code)
+        self.approvals = approving.approvals(self.in_force, self.hub, self.events, self._ids.new, secrets)
         self._lifecycles += (self.approvals,)
         own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake), self.approvals)
         self.router = Router((*own_tools, self.nodes), (*own_guards, *guards), self.events)
@@ -216,6 +213,9 @@ class Services:
             upstreams=lambda: self.upstream.status(),
             clients=self.hub.count,
         )
+        self.log_replay = log_replay(self.in_force, self.hub, keep=owns_home)
+        self._lifecycles = (self.log_replay, *self._lifecycles)  # it stops after the hub, and keeps who was there
+        feed_clients(self.in_force, self.hub, self.log_replay, self.events, secrets)
         self._reloader = Reloader(self, self.events)
         self._watcher = self._file_watcher(pace)
 

@@ -253,6 +253,7 @@ def test_what_a_tool_prints_of_our_secrets_is_not_told(tmp_path: Path) -> None: 
         "Image_Key": "picture-key",
         "AdminPassword": 'pass"word 1',
         "Upstream_Two_Key": "second-upstream",
+        "SearchApiKey": "tvly-0123456789",
     }
     picture = "http://x/pw=picture-key/images/a.png"
     result = {
@@ -294,6 +295,31 @@ def test_what_a_tool_prints_of_our_secrets_is_not_told(tmp_path: Path) -> None: 
             for name, secret in secrets.items():
                 assert secret not in told or name == "Image_Key"
             assert "111111," not in told
+
+    run(main())
+
+
+@pytest.mark.parametrize("target", [None, "DistributedServer", "VCPLog"])
+def test_no_plugin_speaks_as_the_server_to_nodes_and_people(
+    tmp_path: Path, target: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        types = ("execute_tool", "cancel_tool", "tool_approval_request", "tool_approval_settled", "command")
+        order = {"requestId": "r", "toolName": "PowerShellExecutor", "toolArgs": {}}
+        tools = SaidTools({kind: said(order) for kind in types}, {kind: ToolPush(kind, target) for kind in types})
+        async with (
+            ScriptedUpstream([say("".join(map(call_text, types))), say("done")]) as up,
+            running(tmp_path, up.base_url, config=CONFIG, sources=[tools]) as server,
+            connected(address(server.url, "/vcp-distributed-server")) as node,
+            connected(address(server.url)) as reader,
+        ):
+            await server.stream("go")
+            assert {(await logged(reader))["tool_name"] for _ in types} == set(types)
+            server.services.events.publish(Pushed("P", "execute_tool", order, target))
+            server.services.events.publish(BackgroundResult("P", "t", order, ToolPush("execute_tool", target)))
+            await node.nothing_waits()
+            await reader.nothing_waits()
+            assert caplog.text.count("this type is the server's own") == len(types) + 2
 
     run(main())
 

@@ -22,8 +22,7 @@ from app.extend import (
     ToolResult,
 )
 from app.observe.bus import EventBus
-from app.observe.digests import digested
-from app.protocol.digests import MAX_DEPTH
+from app.observe.digests import MAX_DEPTH, digested
 
 PICTURE = "data:image/png;base64," + "QUJD" * 1000
 

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import shutil
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -662,6 +663,39 @@ def test_a_change_that_the_system_tells_of_is_seen_at_once(bench: Bench) -> None
 
     run(main())
     assert bench.tools.texts == ["t"]
+
+
+def test_who_asks_for_a_look_while_one_is_going_on_gets_another_one(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.pace = Pace(tick=60, rescan=3600, poll=3600, rest=0.005, settle=3600, retry=60, prune=3600)
+    monkeypatch.setattr(watch_module, "awatch", never_told)
+    real, listed, go = bench.folder.look, threading.Event(), threading.Event()
+
+    def slow_look(*arguments: Any) -> Any:
+        seen = real(*arguments)
+        listed.set()
+        go.wait(10)
+        return seen
+
+    monkeypatch.setattr(bench.folder, "look", slow_look)
+
+    async def main() -> None:
+        async with bench.running() as runner:
+            await until(listed.is_set)
+            bench.task("t", NOW)  # after the folder was listed, before the look has ended
+            runner.look_again()
+            go.set()
+            await until(bench.finished)
+
+    run(main())
+    assert bench.tools.texts == ["t"]
+
+
+async def never_told(*_arguments: Any, **_options: Any) -> AsyncIterator[Any]:
+    """A watch that tells of nothing."""
+    await asyncio.Event().wait()
+    yield
 
 
 def test_results_failures_and_left_overs_are_removed_when_they_are_old(bench: Bench) -> None:  # B43

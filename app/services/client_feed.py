@@ -1,0 +1,104 @@
+"""Builds what tells WebSocket clients of events, and says which secrets they are never told (B5, D30)."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+
+from app.config.snapshot import Config
+from app.hub.chrome import Chrome
+from app.hub.hub import Hub
+from app.hub.log_feed import HEARD, LogFeed
+from app.hub.masks import Masks
+from app.hub.replay import LogReplay
+from app.hub.replay_file import REPLAY_FILE
+from app.observe.bus import EventBus
+from app.plugins.discovery import PluginSet
+from app.services.in_force import InForce
+
+_PICTURES_AND_FILES = ("Image_Key", "File_Key")
+_PROMPTS = ("Tar", "Var", "Sar")
+_SECRET_NAME = re.compile(r"(?:key|token|secret|password|passwd|cookie|credential)s?$", re.IGNORECASE)
+_SHORTEST_VALUE = 12
+"""A value under a name that only looks like a secret's has to be as long as one too."""
+
+
+class ClientSecrets:
+    """The secrets of now; all arguments are asked at each use. ``auth_code`` gives the code of the hour.
+
+    Calling it gives all of them. ``without_addresses`` leaves out the keys of pictures and files: a push may show a
+    client where a picture is, and that key is a part of the address. Some may be empty.
+    """
+
+    def __init__(
+        self,
+        config: Callable[[], Config],
+        key: Callable[[], str],
+        plugins: Callable[[], PluginSet],
+        auth_code: Callable[[], str | None],
+    ) -> None:
+        self._config = config
+        self._key = key
+        self._plugins = plugins
+        self._auth_code = auth_code
+        self._looked_at: Config | None = None
+        self._configured: tuple[str, ...] = ()
+
+    def __call__(self) -> tuple[str, ...]:
+        """All secrets."""
+        settings = self._config().settings
+        keys = (settings.image_key, settings.file_key, *self._of_plugins(_PICTURES_AND_FILES))
+        return (*keys, *self.without_addresses())
+
+    def without_addresses(self) -> tuple[str, ...]:
+        """Those that belong into no address."""
+        config = self._config()
+        if config is not self._looked_at:  # a reload brings another one
+            self._looked_at, self._configured = config, _configured(config)
+        code = self._auth_code() if config.settings.vcp_tool_code else None
+        return (self._key(), code or "", *self._configured, *self._of_plugins(("VCP_Key",)))
+
+    def _of_plugins(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(plugin.own.get(name, "") for plugin in self._plugins().plugins for name in names)
+
+
+def _configured(config: Config) -> tuple[str, ...]:
+    """Our own secrets, and values in ``config.env`` that look like some: by the end of their name, long, no blank."""
+    settings = config.settings
+    own = (settings.key, settings.socket_key, settings.api_key, settings.admin_password, settings.tool_socket_token)
+    upstreams = (upstream.target.api_key for upstream in config.upstreams)
+    others = (
+        config.environ.get(name, "")
+        for name in sorted(config.file_keys)
+        if name not in _PICTURES_AND_FILES and not name.startswith(_PROMPTS) and _SECRET_NAME.search(name)
+    )
+    long = (value for value in others if len(value) >= _SHORTEST_VALUE and len(value.split()) == 1)
+    return (*own, *upstreams, *long)
+
+
+def log_replay(in_force: InForce, hub: Hub, *, keep: bool) -> LogReplay:
+    """What devices missed while they were away; with ``keep`` it outlives the process."""
+    return LogReplay(
+        hub,
+        in_force.home / REPLAY_FILE if keep else None,
+        clock=time.time,
+        zone=in_force.zone,
+        count=lambda: in_force.settings.log_replay_count,
+        hours=lambda: in_force.settings.log_replay_hours,
+    )
+
+
+def feed_clients(in_force: InForce, hub: Hub, replay: LogReplay, events: EventBus, secrets: ClientSecrets) -> None:
+    """From now on clients are told what happens, and browsers are answered."""
+    feed = LogFeed(
+        hub,
+        replay,
+        clock=time.time,
+        zone=in_force.zone,
+        max_chars=lambda: in_force.settings.tool_result_max_chars,
+        masks=Masks(secrets),
+        push_masks=Masks(secrets.without_addresses),
+    )
+    events.listen(feed.hear, *HEARD)
+    Chrome(hub, time.time)

@@ -1,0 +1,49 @@
+"""Which secrets clients are never told: our own, those of plugins by their names, and those of now (B5, D30)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.config.snapshot import load
+from app.plugins.discovery import PluginSet
+from app.services.client_feed import ClientSecrets
+
+LINES = """
+Key=server-key
+API_Key=model-key
+VCP_Key=socket-key
+Image_Key=picture-key
+File_Key=files-key
+AdminPassword=panel
+ToolSocketToken=tool-token
+Upstream_A_URL=http://127.0.0.1:9
+Upstream_A_Key=other-model
+SearchKey=abcdefghijkl
+MailPassword='with some blanks in it'
+ShortToken=abc
+VarMonkeys=bananas-and-more
+VCPToolCode=%s
+"""
+
+
+def test_all_are_known_and_texts_that_are_none_are_left(tmp_path: Path) -> None:
+    (tmp_path / "config.env").write_text(LINES % "true", encoding="utf-8")
+    config = load(tmp_path, {"PATH": "/bin", "OtherToken": "of-the-system-itself"})
+    secrets = ClientSecrets(lambda: config, lambda: "generated", PluginSet, lambda: "313213")
+    own = {"generated", "server-key", "model-key", "socket-key", "panel", "tool-token", "other-model"}
+    more = {"abcdefghijkl", "313213"}
+    assert set(secrets.without_addresses()) == own | more
+    assert set(secrets()) == own | more | {"picture-key", "files-key"}
+
+
+def test_those_of_a_reload_count_at_once_and_the_code_only_while_it_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "config.env"
+    path.write_text(LINES % "true", encoding="utf-8")
+    config = load(tmp_path, {})
+    secrets = ClientSecrets(lambda: config, lambda: "generated", PluginSet, lambda: "313213")
+    assert "313213" in secrets()
+    path.write_text((LINES % "false").replace("model-key", "new-key"), encoding="utf-8")
+    config = load(tmp_path, {})
+    assert "313213" not in secrets()
+    assert "new-key" in secrets()
+    assert "model-key" not in secrets()
