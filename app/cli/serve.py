@@ -62,7 +62,7 @@ def _serve(options: argparse.Namespace) -> int:
     check_tool_port(config)
     with own_home(config.home, "serve") as ownership:
         if config.settings.server_log:
-            _log_to_disk(config)
+            log_to_disk(config)
         prepare_home(config)
         return run(_serving(config, server_key(config), read_config, ownership))
 
@@ -96,7 +96,7 @@ async def _serving(config: Config, key: ServerKey, read_config: Callable[[], Con
     return EXIT_OK
 
 
-def _log_to_disk(config: Config) -> None:
+def log_to_disk(config: Config) -> None:
     """Keep the log in a file of this start too (spec 1.13)."""
     written = ServerLog(config.home / LOG_FOLDER, lambda: log_limits(config.settings), config.zone)
     written.setFormatter(LineFormatter(LAYOUT, config.zone))

@@ -95,10 +95,17 @@ def check_bind(config: Config) -> None:
     """Refuse keys that are none.
 
     ``undefined`` is refused everywhere: it is what a client sends that has no key. The placeholders of the example are
-    refused as ``Key``, ``Image_Key`` or ``File_Key`` unless the server listens on loopback. Raises ConfigError.
+    refused too, unless the server listens on loopback. Raises ConfigError.
     """
     values = config.settings
-    for name, value in (("Key", values.key), ("Image_Key", values.image_key), ("File_Key", values.file_key)):
+    keys = {
+        "Key": values.key,
+        "Image_Key": values.image_key,
+        "File_Key": values.file_key,
+        "VCP_Key": values.socket_key,
+        "ToolSocketToken": values.tool_socket_token,
+    }
+    for name, value in keys.items():
         if value.lower() == "undefined":
             raise ConfigError(
                 f'{name} is "undefined", which clients without a key send; choose another one. '

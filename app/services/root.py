@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
@@ -30,6 +30,8 @@ from app.extend import (
     ToolSource,
     UpstreamResolver,
 )
+from app.hub.node_keys import NodeKeys
+from app.hub.nodes import Nodes
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
 from app.plugins.callbacks import Callbacks
@@ -40,7 +42,18 @@ from app.reload.reloader import Reloader
 from app.reload.watcher import Pace, Watcher
 from app.schedule.folder import TaskFolder
 from app.schedule.runner import ScheduleRunner
-from app.services import connections, observing, plugin_hosts, prompts, schedules, turns, upstreams
+from app.services import (
+    approving,
+    connections,
+    node_access,
+    observing,
+    plugin_hosts,
+    prompts,
+    schedules,
+    turns,
+    upstreams,
+)
+from app.services.client_secrets import ClientSecrets
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.stopping import END_SECONDS, Stopping
@@ -64,17 +77,17 @@ class Services:
     ``lifecycles`` those of them that start and stop with the server; ``fetchers`` find files that plugins lack. Guards
     are asked in this order, after the server's own. ``resolver`` serves while the configuration names no model API. One
     process ``owns_home``: it alone runs schedules, static plugins and watchers; others only run tools (D88).
-    ``node_addresses`` gives the addresses of connected nodes, whose callbacks are taken (D19).
 
     ``read_config`` reads the configuration anew for a reload; without it the settings stay as they are, and nobody
     watches for changes.
     """
 
-    # These four are used by parts that are made before them, which get a function that looks them up here.
+    # These five are used by parts that are made before them, which get a function that looks them up here.
     router: Router
     schedule: ScheduleRunner
     inner_chat: InnerChat
     embeddings: Embeddings
+    nodes: Nodes
 
     def __init__(
         self,
@@ -90,13 +103,11 @@ class Services:
         lifecycles: Sequence[Lifecycle] = (),
         fetchers: Sequence[FileFetcher] = (),
         owns_home: bool = True,
-        node_addresses: Callable[[], Collection[str]] = tuple,
         read_config: Callable[[], Config] | None = None,
         pace: Pace | None = None,
     ) -> None:
         self.in_force = InForce(config, key, owns_home=owns_home)
         self.owns_home = owns_home
-        self.node_addresses = node_addresses
         self.started = False
         self.stopping = Stopping(
             lambda: self.settings.shutdown_seconds, lambda: max(END_SECONDS, self.settings.plugin_stop_seconds + 4)
@@ -132,9 +143,10 @@ class Services:
         for ported in self.found_plugins.ported:
             reason = f"{ported.lacks} is not on this machine" if ported.lacks else "its module is for Node"
             log.info("plugin %s: %s; the program's own serves in its place", ported.name, reason)
+        node_files = connections.node_files(self.in_force, lambda url, context: self.nodes.holder_for(url, context))
         self._processes = Processes(plugin_hosts.process_limits(config.settings))
         self.plugins = plugin_hosts.stdio_plugins(
-            self.in_force, self.found_plugins, self._processes, self.auth_code, self.callbacks, fetchers
+            self.in_force, self.found_plugins, self._processes, self.auth_code, self.callbacks, (*fetchers, node_files)
         )
         self.statics = plugin_hosts.static_plugins(self.in_force, self.found_plugins, self.events)
         self.in_process = plugin_hosts.in_process_plugins(
@@ -153,15 +165,30 @@ class Services:
         self.routes = (*routes, self.in_process)
 
         # Who is connected over a WebSocket.
-        self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key)
+        self.node_keys = NodeKeys(config.home, time.monotonic)
+        identify = node_access.identify_nodes(self.node_keys)
+        self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key, identify)
+        self.log_replay = connections.log_replay(self.in_force, self.hub, keep=owns_home)
+        secrets = ClientSecrets(lambda: self.config, lambda: self.key, lambda: self.found_plugins, self.auth_code)
+        connections.feed_clients(self.in_force, self.hub, self.log_replay, self.events, secrets)
+        self._lifecycles += (self.log_replay,)  # before the hub: it stops after it and keeps who was there
         self.sockets: tuple[SocketSource, ...] = (self.hub,)
-        self._lifecycles += (self.hub,)
+        self._lifecycles += (self.hub, self.node_keys)
+        node_access.hang_up_without_key(self.hub, self.node_keys)
+        self.on_applied(lambda config: node_access.keep_to(config.settings, self.hub))
+        own_tools: tuple[ToolSource, ...] = (self.in_process, self.plugins, *sources)
+        self.nodes = connections.nodes(
+            self.in_force, self.hub, self.events, self.background_results, self._ids.new, own_tools, self.node_keys
+        )
+        self._lifecycles += (self.nodes,)
 
         # Tools: the one way to call them, and calls that are put off.
         task_folder = TaskFolder(config.home)
         self.intake = schedules.task_intake(self.in_force, task_folder, told=lambda: self.schedule.look_again())
-        own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake))
-        self.router = Router((self.in_process, self.plugins, *sources), (*own_guards, *guards), self.events)
+        self.approvals = approving.approvals(self.in_force, self.hub, self.events, self._ids.new)
+        self._lifecycles += (self.approvals,)
+        own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake), self.approvals)
+        self.router = Router((*own_tools, self.nodes), (*own_guards, *guards), self.events)
         self.schedule = schedules.schedule_runner(
             self.in_force, task_folder, self.router, self.events, self._ids, self.stopping
         )
@@ -275,7 +302,7 @@ class Services:
 
     def turn_rules(self, *, stream: bool) -> TurnRules:
         """The settings that hold for one turn."""
-        return turns.turn_rules(self.settings, stream=stream)
+        return turns.turn_rules(self.settings, stream=stream, private=self.approvals.private())
 
     def parts_of_turn(self) -> TurnParts:
         """What a turn that begins now works with: ``turn_parts``, with the preprocessors of plugins as they are now."""
@@ -292,7 +319,7 @@ class Services:
             self.router.specs,
             image_key=self.found_plugins.image_key,
             background_results=self.background_results,
-            placeholders=(self.statics, *self._placeholders, *self.in_process.placeholders()),
+            placeholders=(self.statics, *self._placeholders, *self.in_process.placeholders(), self.nodes.placeholders),
         )
         return turns.turn_parts(
             self.in_force,

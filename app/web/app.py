@@ -17,6 +17,7 @@ from app.services import Services
 from app.web.addresses import client_address
 from app.web.admin_access import AdminAccess
 from app.web.admission import Admission, LimitsOfNow, admission
+from app.web.approvals import approvals_routes
 from app.web.chat import ChatRoute
 from app.web.cut_off import CutOff
 from app.web.declared import AccessTable, RefusedRouteError, served_routes
@@ -28,6 +29,7 @@ from app.web.human_tool import human_tool_routes
 from app.web.interrupt import interrupt_routes
 from app.web.metrics import MetricsRoute
 from app.web.models import models_routes
+from app.web.nodes import nodes_routes
 from app.web.openapi import describe_routes
 from app.web.pass_through import PassThrough
 from app.web.plugin_callback import CALLBACK_PATHS, plugin_callback_routes
@@ -72,6 +74,8 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
         health_routes(services),
         schedule_task_routes(services),
         plugin_callback_routes(services, blocks),
+        nodes_routes(lambda: services.nodes.list()),
+        approvals_routes(services),
     )
     for group in groups:
         app.include_router(group)
@@ -91,6 +95,8 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
         sockets=_socket_gate(services, shared),
         tell_themselves=CHAT_PATHS,  # one line for each turn is enough
     )
+    if services.owns_home:  # else nobody knows of this server, and nobody could answer
+        services.approvals.open = True
     services.metrics.watch(
         "vcp_blocked_logins", "Addresses that may not log in as administrator now.", admin.attempts.blocked_addresses
     )

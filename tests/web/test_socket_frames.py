@@ -117,6 +117,7 @@ def test_the_limit_of_now_holds_for_clients_that_are_already_there(loop: str, tm
         (frame(struct.pack("!H", 999), CLOSE), 1002),
         (frame(struct.pack("!H", 1000) + b"\xff", CLOSE), 1007),
     ],
+    ids=[f"case{number}" for number in range(1, 14)],  # masks are random
 )
 def test_what_is_no_websocket_ends_it_with_the_code_of_the_standard(
     loop: str, tmp_path: Path, sent: bytes, code: int
