@@ -121,8 +121,18 @@ def check_bind(config: Config) -> None:
 
 
 def check_tool_port(config: Config) -> None:
-    """Refuse a port of tool clients that other machines reach without a token (D63). Raises ConfigError."""
+    """Refuse a port of tool clients that other machines reach without a token (D63), or that is the server's own.
+
+    Raises ConfigError.
+    """
     values = config.settings
+    if values.tool_socket_port and values.tool_socket_port == values.port:
+        raise ConfigError(
+            both(
+                f"ToolSocketPort 与 PORT 相同（{values.port}）：请换一个端口，或去掉 ToolSocketPort",
+                f"ToolSocketPort is the same as PORT ({values.port}); choose another one, or remove ToolSocketPort",
+            )
+        )
     if values.tool_socket_port and not values.tool_socket_token and not is_loopback(values.tool_socket_host):
         raise ConfigError(
             both(

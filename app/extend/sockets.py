@@ -28,7 +28,7 @@ class Socket(Protocol):
         ...
 
     def close(self, code: int = 1000, reason: str = "") -> None:
-        """Say goodbye and hang up; a second call does nothing."""
+        """Say goodbye and hang up; a second call does nothing. Raises for a code that must not be sent (RFC 6455)."""
         ...
 
     async def ping(self, seconds: float) -> float | None:

@@ -126,6 +126,9 @@ class Connection(HttpToolsProtocol):
             self._watch = self.loop.call_later(HEAD_SECONDS, self._too_slow)
 
     def handle_websocket_upgrade(self) -> None:
+        if not self._answered():  # two protocols would write on one line, and the request never hear of a hang-up
+            self.transport.close()
+            return
         self._upgraded = True  # the transport has another protocol from now on
         self._stop_watch()
         self._stop_send_watch()

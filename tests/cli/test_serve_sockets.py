@@ -134,6 +134,11 @@ def test_a_port_of_tool_clients_that_others_reach_needs_a_token(
     assert "0.0.0.0" in told
 
 
+def test_a_port_of_tool_clients_is_not_the_servers_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "config.env").write_text("ToolSocketPort=5005\nPORT=5005\n", encoding="utf-8")
+    assert "ToolSocketPort" in refused(capsys, "serve", "--home", str(tmp_path))
+
+
 def test_a_reload_that_takes_the_token_away_is_not_put_in_force(tmp_path: Path) -> None:
     async def test() -> None:
         config = ("ToolSocketPort=5005", "ToolSocketHost=0.0.0.0", "ToolSocketToken=t")

@@ -15,6 +15,7 @@ import pytest
 from app.errors import ForbiddenError
 from app.extend import SocketRequest
 from app.web import socket_gate
+from app.web.server import serve
 from tests.hub.clients import SOCKET_KEY
 from tests.server import HEADERS, run, running
 from tests.web.sockets import HEAD, KEY, LOOPS, Raw, Site, frame, raw, run_on, site, until
@@ -73,6 +74,33 @@ def test_a_handshake_with_a_body_is_hung_up_on(loop: str, tmp_path: Path, more: 
             client.writer.write(f"POST /s HTTP/1.1\r\n{HEAD}{more}\r\nhello".encode())
             await asyncio.wait_for(client.reader.read(), 5)
             assert place.handlers == []
+
+    run_on(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_handshake_behind_a_request_that_runs_ends_both(loop: str, tmp_path: Path) -> None:
+    """Two protocols on one line: the request would never hear that its client is gone."""
+
+    async def main() -> None:
+        heard = asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http":
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                heard.set()
+                return
+            for word in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{word}.complete"})
+
+        async with serve(app) as url, raw(Site(url), handshake=False) as client:
+            client.writer.write(
+                f"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET /s/VCP_Key={KEY} HTTP/1.1\r\n{HEAD}\r\n".encode()
+            )
+            await heard.wait()
+            await client.end()
 
     run_on(loop, main())
 
