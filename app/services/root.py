@@ -161,7 +161,19 @@ class Services:
         task_folder = TaskFolder(config.home)
         self.intake = schedules.task_intake(self.in_force, task_folder, told=lambda: self.schedule.look_again())
         own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake))
-        self.router = Router((self.in_process, self.plugins, *sources), (*own_guards, *guards), self.events)
+        brought: tuple[ToolSource, ...] = (self.in_process, self.plugins, *sources)
+        self.tool_clients = connections.tool_clients(
+            self.in_force,
+            brought,
+            lambda: self.router,
+            self.events,
+            new_id=self._ids.new,
+            socket_key=self.socket_key,
+        )
+        self.on_applied(lambda _config: self.tool_clients.look_again())
+        self.sockets += (self.tool_clients,)
+        self._lifecycles += (self.tool_clients,)
+        self.router = Router((*brought, self.tool_clients), (*own_guards, *guards), self.events)
         self.schedule = schedules.schedule_runner(
             self.in_force, task_folder, self.router, self.events, self._ids, self.stopping
         )
