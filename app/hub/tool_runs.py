@@ -73,6 +73,7 @@ class Runs:
         if (
             len(self._live) >= self._limits.runs
             or (run.caller is not None and self._callers[run.caller.id] >= self._limits.runs_of_caller)
+            or (run.owner is not None and self._full(run.owner))
             or self._bytes + run.size > self._limits.argument_bytes
         ):
             raise _too_many()
@@ -85,10 +86,13 @@ class Runs:
 
     def give(self, run: Run, owner: Client) -> None:
         """``owner`` is to do the work; raises ToolSocketError when it has too much already."""
-        if self._owners[owner.id] >= self._limits.runs_of_owner:
+        if self._full(owner):
             raise _too_many()
         run.owner = owner
         self._owners[owner.id] += 1
+
+    def _full(self, owner: Client) -> bool:
+        return self._owners[owner.id] >= self._limits.runs_of_owner
 
     def end(self, run: Run) -> bool:
         """Forget a run; False when it has ended before."""

@@ -7,7 +7,6 @@ import json
 import logging
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -28,6 +27,75 @@ from tests.hub.tool_clients import (
     tool_client,
 )
 from tests.server import KEY, run, running
+
+NO_FRAMES = [
+    b"\x00\x01",
+    b'{"type":"list_tools"}',
+    "",
+    "no json",
+    "NaN",
+    "[]",
+    "3",
+    "null",
+    "{}",
+    '{"type":null}',
+    '{"type":3}',
+    '{"type":"list_tools"',
+    '{"type":"list_tools","data":NaN}',
+    "[" * 5000 + "\\ud800",
+]
+
+BAD_FRAMES = [
+    ({"type": "register_tool"}, "INVALID_ARGUMENTS"),
+    ({"type": "register_tool", "data": []}, "INVALID_ARGUMENTS"),
+    (frame("register_tool"), "INVALID_NAME"),
+    (register(name=""), "INVALID_NAME"),
+    (register(name="   "), "INVALID_NAME"),
+    (register(name="x" * 129), "INVALID_NAME"),
+    (register(name="a\x00b"), "INVALID_NAME"),
+    (register(name="a\nb"), "INVALID_NAME"),
+    (register(name="a\x85b"), "INVALID_NAME"),
+    (frame("register_tool", name=3, schema=ROLL), "INVALID_NAME"),
+    (frame("register_tool", name="", schema=3), "INVALID_NAME"),
+    (frame("register_tool", name="roll"), "INVALID_SCHEMA"),
+    (frame("register_tool", name="roll", schema=None), "INVALID_SCHEMA"),
+    (frame("register_tool", name="roll", schema=[]), "INVALID_SCHEMA"),
+    (register(schema={"type": "thing"}), "INVALID_SCHEMA"),
+    (register(timeoutMs="5"), "INVALID_ARGUMENTS"),
+    (register(timeoutMs=0), "INVALID_ARGUMENTS"),
+    (register(timeoutMs=True), "INVALID_ARGUMENTS"),
+    ({"type": "unregister_tool"}, "INVALID_ARGUMENTS"),
+    (frame("unregister_tool", name="roll"), "TOOL_NOT_FOUND"),
+    (frame("unregister_tool", name=None), "INVALID_NAME"),
+    ({"type": "execute_tool", "data": "x"}, "INVALID_ARGUMENTS"),
+    (frame("execute_tool", name="roll"), "INVALID_ARGUMENTS"),
+    (execute(""), "INVALID_ARGUMENTS"),
+    (execute("x" * 1025), "INVALID_ARGUMENTS"),
+    (frame("execute_tool", executionId=1, name=""), "INVALID_ARGUMENTS"),
+    (execute(name=""), "INVALID_NAME"),
+    (frame("execute_tool", executionId="e", name="", args=[]), "INVALID_NAME"),
+    (execute(args=None), "INVALID_ARGUMENTS"),
+    (execute(args=[]), "INVALID_ARGUMENTS"),
+    (execute(args="{}"), "INVALID_ARGUMENTS"),
+    ({"type": "tool_execution_completed"}, "INVALID_ARGUMENTS"),
+    (frame("tool_execution_completed", executionId=None), "INVALID_ARGUMENTS"),
+    (completed("nobody"), "TOOL_NOT_FOUND"),
+    (frame("tool_execution_failed", executionId="nobody"), "TOOL_NOT_FOUND"),
+    (frame("cancel_execution", executionId="nobody"), "TOOL_NOT_FOUND"),
+    (frame("cancel_execution"), "INVALID_ARGUMENTS"),
+]
+
+FAILURES = [
+    ({"code": "NO_DICE", "message": "lost", "stack": "secret"}, ("NO_DICE", "lost")),
+    ({"code": "TOOL_EXECUTION_FAILED", "message": "lost"}, ("TOOL_EXECUTION_FAILED", "lost")),
+    ({"message": "lost"}, ("TOOL_EXECUTION_FAILED", "lost")),
+    ({"code": 5, "message": "lost"}, ("TOOL_EXECUTION_FAILED", "lost")),
+    ({"code": "x" * 65, "message": "lost"}, ("TOOL_EXECUTION_FAILED", "lost")),
+    ("lost", ("TOOL_EXECUTION_FAILED", "lost")),
+    ({"code": "X", "message": {}}, ("X", None)),
+    (None, ("TOOL_EXECUTION_FAILED", None)),
+    ([], ("TOOL_EXECUTION_FAILED", None)),
+]
 
 
 def test_the_composed_example_is_the_same_to_the_byte(tmp_path: Path) -> None:
@@ -64,37 +132,18 @@ def test_the_composed_example_is_the_same_to_the_byte(tmp_path: Path) -> None:
     run(main())
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"\x00\x01",
-        b'{"type":"list_tools"}',
-        "",
-        "no json",
-        "NaN",
-        "[]",
-        "3",
-        "null",
-        "{}",
-        '{"type":null}',
-        '{"type":3}',
-        '{"type":"list_tools"',
-        '{"type":"list_tools","data":NaN}',
-        "[" * 5000 + "\\ud800",
-    ],
-)
-def test_a_frame_that_is_none_is_answered_with_a_fixed_text_and_the_connection_stays(tmp_path: Path, sent: Any) -> None:
+def test_a_frame_that_is_none_is_answered_with_a_fixed_text_and_the_connection_stays(tmp_path: Path) -> None:
     """WS-1, WS-2: SERVER_ERROR without words of a parser."""
 
     async def main() -> None:
         async with running(tmp_path, UPSTREAM, config=CONFIG) as server, tool_client(server) as client:
-            await client.send(sent)
-            answer = await client.receive()
             message = "消息必须是带有字符串 type 的 JSON 对象 / a message must be a JSON object with a string type"
             error = {"code": "SERVER_ERROR", "message": message}
-            assert answer == {"type": "error", "error": error, "data": error}
-            await client.send({"type": "list_tools"})
-            assert await client.receive() == {"type": "tools_list", "data": {"tools": []}}
+            for sent in NO_FRAMES:
+                await client.send(sent)
+                assert await client.receive() == {"type": "error", "error": error, "data": error}, sent
+                await client.send({"type": "list_tools"})
+                assert await client.receive() == {"type": "tools_list", "data": {"tools": []}}
 
     run(main())
 
@@ -150,51 +199,7 @@ def test_each_request_has_one_answer_that_repeats_its_id_and_nobody_else_sees_th
     run(main())
 
 
-@pytest.mark.parametrize(
-    ("sent", "code"),
-    [
-        ({"type": "register_tool"}, "INVALID_ARGUMENTS"),
-        ({"type": "register_tool", "data": []}, "INVALID_ARGUMENTS"),
-        (frame("register_tool"), "INVALID_NAME"),
-        (register(name=""), "INVALID_NAME"),
-        (register(name="   "), "INVALID_NAME"),
-        (register(name="x" * 129), "INVALID_NAME"),
-        (register(name="a\x00b"), "INVALID_NAME"),
-        (register(name="a\nb"), "INVALID_NAME"),
-        (register(name="a\x85b"), "INVALID_NAME"),
-        (frame("register_tool", name=3, schema=ROLL), "INVALID_NAME"),
-        (frame("register_tool", name="", schema=3), "INVALID_NAME"),
-        (frame("register_tool", name="roll"), "INVALID_SCHEMA"),
-        (frame("register_tool", name="roll", schema=None), "INVALID_SCHEMA"),
-        (frame("register_tool", name="roll", schema=[]), "INVALID_SCHEMA"),
-        (register(schema={"type": "thing"}), "INVALID_SCHEMA"),
-        (register(timeoutMs="5"), "INVALID_ARGUMENTS"),
-        (register(timeoutMs=0), "INVALID_ARGUMENTS"),
-        (register(timeoutMs=True), "INVALID_ARGUMENTS"),
-        ({"type": "unregister_tool"}, "INVALID_ARGUMENTS"),
-        (frame("unregister_tool", name="roll"), "TOOL_NOT_FOUND"),
-        (frame("unregister_tool", name=None), "INVALID_NAME"),
-        ({"type": "execute_tool", "data": "x"}, "INVALID_ARGUMENTS"),
-        (frame("execute_tool", name="roll"), "INVALID_ARGUMENTS"),
-        (execute(""), "INVALID_ARGUMENTS"),
-        (execute("x" * 1025), "INVALID_ARGUMENTS"),
-        (frame("execute_tool", executionId=1, name=""), "INVALID_ARGUMENTS"),
-        (execute(name=""), "INVALID_NAME"),
-        (frame("execute_tool", executionId="e", name="", args=[]), "INVALID_NAME"),
-        (execute(args=None), "INVALID_ARGUMENTS"),
-        (execute(args=[]), "INVALID_ARGUMENTS"),
-        (execute(args="{}"), "INVALID_ARGUMENTS"),
-        ({"type": "tool_execution_completed"}, "INVALID_ARGUMENTS"),
-        (frame("tool_execution_completed", executionId=None), "INVALID_ARGUMENTS"),
-        (completed("nobody"), "TOOL_NOT_FOUND"),
-        (frame("tool_execution_failed", executionId="nobody"), "TOOL_NOT_FOUND"),
-        (frame("cancel_execution", executionId="nobody"), "TOOL_NOT_FOUND"),
-        (frame("cancel_execution"), "INVALID_ARGUMENTS"),
-    ],
-)
-def test_bad_frames_are_refused_in_the_order_of_the_checks_and_nobody_else_is_told(
-    tmp_path: Path, sent: Any, code: str
-) -> None:
+def test_bad_frames_are_refused_in_the_order_of_the_checks_and_nobody_else_is_told(tmp_path: Path) -> None:
     """1.1, WS-2, WS-4 - WS-6, WS-8, WS-10, WS-14."""
 
     async def main() -> None:
@@ -203,8 +208,9 @@ def test_bad_frames_are_refused_in_the_order_of_the_checks_and_nobody_else_is_to
             tool_client(server) as client,
             tool_client(server) as other,
         ):
-            assert await refused(client, sent) == code
-            await client.nothing_waits()
+            for sent, code in BAD_FRAMES:
+                assert await refused(client, sent) == code, sent
+                await client.nothing_waits()
             await other.nothing_waits()
             assert server.services.tool_clients.running() == 0
             assert server.services.tool_clients.tools() == {}
@@ -351,34 +357,19 @@ def test_an_id_that_is_running_is_refused_privately(tmp_path: Path) -> None:
     run(main())
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        ({"code": "NO_DICE", "message": "lost", "stack": "secret"}, ("NO_DICE", "lost")),
-        ({"code": "TOOL_EXECUTION_FAILED", "message": "lost"}, ("TOOL_EXECUTION_FAILED", "lost")),
-        ({"message": "lost"}, ("TOOL_EXECUTION_FAILED", "lost")),
-        ({"code": 5, "message": "lost"}, ("TOOL_EXECUTION_FAILED", "lost")),
-        ({"code": "x" * 65, "message": "lost"}, ("TOOL_EXECUTION_FAILED", "lost")),
-        ("lost", ("TOOL_EXECUTION_FAILED", "lost")),
-        ({"code": "X", "message": {}}, ("X", None)),
-        (None, ("TOOL_EXECUTION_FAILED", None)),
-        ([], ("TOOL_EXECUTION_FAILED", None)),
-    ],
-)
-def test_a_failure_is_told_in_our_shape_whatever_the_owner_sent(
-    tmp_path: Path, error: Any, expected: tuple[str, str | None]
-) -> None:
+def test_a_failure_is_told_in_our_shape_whatever_the_owner_sent(tmp_path: Path) -> None:
     """WS-10."""
 
     async def main() -> None:
         async with running(tmp_path, UPSTREAM, config=CONFIG) as server, tool_client(server) as owner:
             await registered(owner)
-            await owner.send(execute(args={"sides": 6}))
-            await told(owner, 2)
-            await owner.send(frame("tool_execution_failed", executionId="e1", error=error, more=1))
-            code, message = failure(*await told(owner, 1))
-            assert code == expected[0]
-            assert message == expected[1] if expected[1] is not None else message
+            for error, expected in FAILURES:
+                await owner.send(execute(args={"sides": 6}))
+                await told(owner, 2)
+                await owner.send(frame("tool_execution_failed", executionId="e1", error=error, more=1))
+                code, message = failure(*await told(owner, 1))
+                assert code == expected[0]
+                assert message == expected[1] if expected[1] is not None else message
 
     run(main())
 
@@ -608,7 +599,8 @@ def test_halves_of_characters_are_mended_and_everything_stays_json(tmp_path: Pat
         async with running(tmp_path, UPSTREAM, config=CONFIG) as server, tool_client(server) as owner:
             await registered(owner, schema={"type": "object"})
             await owner.send(
-                '{"type":"execute_tool","data":{"executionId":"e1","name":"roll","args":{"a":"\\ud83d\\ude00 \\ud83d"}}}'
+                '{"type":"execute_tool",'
+                '"data":{"executionId":"e1","name":"roll","args":{"a":"\\ud83d\\ude00 \\ud83d"}}}'
             )
             assert [one["data"]["args"] for one in await told(owner, 2)] == [{"a": "😀 \ufffd"}] * 2
 
