@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 import prometheus_client
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
@@ -102,11 +102,8 @@ class Metrics:
         def counter(name: str, told: str, *labels: str) -> Counter:
             return Counter(name, told, labels, registry=registry)
 
-        def seconds(name: str, told: str, buckets: Sequence[float], *labels: str) -> Histogram:
-            return Histogram(name, told, labels, registry=registry, buckets=buckets)
-
-        # What every turn counts is counted by hand and made into series when somebody asks: the library's own counters
-        # take three times as long, which is a part of a turn that can be measured.
+        # What every turn and call counts is counted by hand and made into series when somebody asks: the library's own
+        # counters take three times as long, which is a part of a turn that can be measured.
         self._ends: dict[Labels, float] = {(how.value, stream): 0 for how in Outcome for stream in _STREAM}
         self._rounds = 0
         self._tokens: dict[Labels, float] = {(kind,): 0 for kind in _TOKEN_KINDS}
@@ -117,20 +114,30 @@ class Metrics:
         )
         self._seconds = {stream: _Times(_MODEL_SECONDS) for stream in _STREAM[:2]}
         self._round_seconds, self._first_token = _Times(_MODEL_SECONDS), _Times(_MODEL_SECONDS)
+        self._call_seconds: dict[str, _Times] = {}
+        self._call_waits = _Times(_TOOL_SECONDS)
         registry.register(
             _TimesCollector(
                 ("vcp_turn_seconds", "Seconds of a whole turn.", "stream", self._seconds),
                 ("vcp_round_seconds", "Seconds of one answer of the model.", "", {"": self._round_seconds}),
                 ("vcp_first_token_seconds", "Seconds until the first piece of an answer.", "", {"": self._first_token}),
+                ("vcp_tool_call_seconds", "Seconds that a tool ran.", "tool", self._call_seconds),
+                ("vcp_tool_wait_seconds", "Seconds that a call waited for a place.", "", {"": self._call_waits}),
             )
         )
-        self._calls = counter("vcp_tool_calls", "Tool calls that ended.", "tool", "outcome")
-        self._doors = counter(
-            "vcp_tool_calls_by_door", "Tool calls that ended, by where they came in.", "door", "outcome"
+        self._calls: dict[Labels, float] = {}
+        self._doors: dict[Labels, float] = {}
+        self.watch(
+            "vcp_tool_calls", "Tool calls that ended.", lambda: self._calls, labels=("tool", "outcome"), counts=True
+        )
+        self.watch(
+            "vcp_tool_calls_by_door",
+            "Tool calls that ended, by where they came in.",
+            lambda: self._doors,
+            labels=("door", "outcome"),
+            counts=True,
         )
         self._errors = counter("vcp_tool_errors", "Failed tool calls, by reason.", "kind")
-        self._call_seconds = seconds("vcp_tool_call_seconds", "Seconds that a tool ran.", _TOOL_SECONDS, "tool")
-        self._call_waits = seconds("vcp_tool_wait_seconds", "Seconds that a call waited for a place.", _TOOL_SECONDS)
         self._skipped = counter("vcp_tool_calls_skipped", "Calls that were found and not run.")
         self._diaries = counter("vcp_diaries_written", "Diary blocks that were stored.")
         self._results = counter("vcp_background_results", "Final results of background plugins.", "plugin")
@@ -195,11 +202,16 @@ class Metrics:
 
     def _count_call(self, event: CallFinished) -> None:
         tool = UNKNOWN if event.spec is None else self._name(event.spec.name)
-        self._calls.labels(tool, event.outcome.value).inc()
-        self._doors.labels(event.context.door.value, event.outcome.value).inc()
+        outcome = event.outcome._value_  # the plain attribute: ``value`` is looked up in three steps
+        self._calls[tool, outcome] = self._calls.get((tool, outcome), 0) + 1
+        door = event.context.door._value_
+        self._doors[door, outcome] = self._doors.get((door, outcome), 0) + 1
         if event.outcome is Outcome.ERROR and event.result.error_kind is not None:
             self._errors.labels(event.result.error_kind.value).inc()
-        self._call_seconds.labels(tool).observe(event.ran)
+        times = self._call_seconds.get(tool)
+        if times is None:
+            times = self._call_seconds[tool] = _Times(_TOOL_SECONDS)
+        times.observe(event.ran)
         self._call_waits.observe(event.waited)
 
     def _count_other(self, event: Event) -> None:

@@ -139,4 +139,13 @@ def in_process_plugins(
         clock=time.time,
         http=http,
     )
-    return InProcessPlugins(found, parts, lambda: InProcessLimits.of(in_force.settings), on_demand=on_demand)
+    known: tuple[Settings, InProcessLimits] | None = None
+
+    def limits() -> InProcessLimits:  # asked at each call, and new only after a reload
+        nonlocal known
+        settings = in_force.settings
+        if known is None or known[0] is not settings:
+            known = settings, InProcessLimits.of(settings)
+        return known[1]
+
+    return InProcessPlugins(found, parts, limits, on_demand=on_demand)

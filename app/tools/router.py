@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 from app.errors import both
@@ -155,7 +154,7 @@ def prepare_arguments(spec: ToolSpec, call: ToolCall, command: str | None) -> To
             schema = properties.get(name)
             if isinstance(schema, Mapping) and arguments.get(name) == text:
                 arguments[name] = from_text(text, schema, chosen.parameters)
-    return replace(call, arguments=arguments, texts=texts, command=command)
+    return ToolCall(call.id, call.tool, arguments, texts, call.archery, command, call.password, call.maid)
 
 
 def _properties(command: ToolCommand) -> Mapping[str, Json]:
