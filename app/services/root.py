@@ -44,6 +44,7 @@ from app.services import connections, observing, plugin_hosts, prompts, schedule
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.stopping import END_SECONDS, Stopping
+from app.services.tool_socket import tool_clients
 from app.services.watching import home_watcher
 from app.tools.auth_code import AuthCode
 from app.tools.guard import PasswordGuard
@@ -162,7 +163,7 @@ class Services:
         self.intake = schedules.task_intake(self.in_force, task_folder, told=lambda: self.schedule.look_again())
         own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake))
         brought: tuple[ToolSource, ...] = (self.in_process, self.plugins, *sources)
-        self.tool_clients = connections.tool_clients(
+        self.tool_clients = tool_clients(
             self.in_force,
             brought,
             lambda: self.router,

@@ -75,6 +75,10 @@ class Ours:
     def tools(self) -> dict[str, ToolSpec]:
         return {"Ours": ToolSpec("Ours", "local", "Ours"), "Still": ToolSpec("Still", "local", "Still", callable=False)}
 
+    def addressed(self, name: str) -> ToolSpec | None:
+        del name
+        return None
+
     def changed(self, told: Callable[[], None]) -> None:
         """These never change."""
 
