@@ -43,6 +43,7 @@ bench: ## compare the chat path with a bare pass-through (about a minute)
 bench-full: ## the same, longer and with more cases
 	@sh scripts/environment.sh test
 	$(PYTHON) -m bench --full $(ARGS)
+	$(PYTHON) -m bench.sockets
 
 soak: ## keep the server under load and watch memory, files and processes
 	@sh scripts/environment.sh test

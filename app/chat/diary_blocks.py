@@ -38,7 +38,7 @@ async def write_diaries(
         said = value.get("message") if isinstance(value, dict) else None
         message = said if isinstance(said, str) else result.message
         path = message.partition(_SAVED_TO)[2].partition("\n")[0]
-        events.publish(DiaryWritten(context.turn_id, block.maid, block.date, path, message))
+        events.publish(DiaryWritten(context.turn_id, block.maid, block.date, path, message, context.mute.muted))
     if len(blocks) > MAX_BLOCKS:
         log.warning(
             "turn %s: %d diary blocks are over the limit of %d and were not stored",

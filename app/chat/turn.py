@@ -41,7 +41,7 @@ from app.extend import (
 from app.protocol import dump_names, markers
 from app.protocol.diary import find_diary_blocks
 from app.protocol.timestamps import iso_millis
-from app.tools.rendering import ResultFormat, show_vcp_block
+from app.tools.rendering import ResultFormat, show_vcp_block, without_secrets
 from app.upstream.client import UpstreamClient
 
 log = logging.getLogger(__name__)
@@ -221,15 +221,20 @@ class Turn:
             self._file_diaries(answer.text, call_format.hidden())
             calls.start_all()
             while (outcome := await calls.next_finished()) is not None:
-                if request.show_vcp:
+                if request.show_vcp and not outcome.result.silent:
                     stamp = iso_millis(outcome.finished_at, parts.zone)
-                    await renderer.block(show_vcp_block(outcome, stamp, self._rules.results.profile))
+                    style = self._rules.results
+                    shown = without_secrets(outcome) if style.private else outcome
+                    await renderer.block(show_vcp_block(shown, stamp, style.profile))
             if answer.native_calls or over_limit or not calls.normal:
                 break
             # Plain answers keep the newline before a later round's text in the history too (spec 4.8).
             text = answer.text if request.stream or self._round == 1 else "\n" + answer.text
+            told = [outcome for outcome in calls.outcomes() if not outcome.result.silent]
+            if not told:  # the model hears nothing of its calls (spec 7.6), so there is nothing to ask it about
+                break
             before = len(body["messages"])
-            body = call_format.append(body, text, calls.outcomes())
+            body = call_format.append(body, text, told)
             parts.dump(dump_names.results_for_model(stream=request.stream), body["messages"][before:])
         await renderer.finish(Ending(finish_reasons, usage, calls_left=calls.skipped > 0 and not answer.native_calls))
 

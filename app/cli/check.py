@@ -9,7 +9,7 @@ from itertools import groupby
 from types import MappingProxyType
 
 from app import __version__
-from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, home_folder, home_option
+from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, home_folder, home_option, printable
 from app.errors import both
 from app.extend import Json
 from app.home.check import CheckReport, check_home
@@ -75,7 +75,7 @@ def _lines(report: CheckReport) -> Iterable[str]:
     for status, label in _STATUSES.items():
         names = [plugin.name for plugin in report.plugins if plugin.status is status]
         if names:
-            yield f"  {label} ({len(names)}): {', '.join(map(_printable, names))}"
+            yield f"  {label} ({len(names)}): {', '.join(map(printable, names))}"
     yield ""
     yield f"== {both('目录内容', 'what is where')}"
     for folder in report.folders:
@@ -90,14 +90,9 @@ def _lines(report: CheckReport) -> Iterable[str]:
 
 def _finding(finding: Finding) -> Iterable[str]:
     head = "  ".join(part for part in (f"[{_LEVELS[finding.level]}]", finding.place, finding.subject) if part)
-    yield f"  {_printable(head)}"
-    yield f"      {_printable(finding.chinese)}"
-    yield f"      {_printable(finding.english)}"
-
-
-def _printable(text: str) -> str:
-    """Names and contents of files may hold line ends and codes for terminals; neither may act here."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    yield f"  {printable(head)}"
+    yield f"      {printable(finding.chinese)}"
+    yield f"      {printable(finding.english)}"
 
 
 def _as_json(report: CheckReport) -> dict[str, Json]:

@@ -46,6 +46,10 @@ def _init(options: argparse.Namespace) -> int:
     ]
     if new.generated_key:
         steps.append(both("查看客户端密钥", "see the key for clients") + f":  vcp keys --show --home {home}")
+    steps.append(
+        both("为另一台机器（节点）生成密钥", "make a key for another machine, a node")
+        + f":  vcp keys node NAME --home {home}"
+    )
     print(f"\n{both('接下来', 'next steps')}:")
     for number, step in enumerate(steps, 1):
         print(f"  {number}. {step}")

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from app.config.home_folders import make_home
 from app.config.snapshot import Config, load
 from app.errors import ConfigError, both
+from app.extend import UpstreamTarget
 from app.observe.lines import LineFormatter, set_log
 from app.plugins.in_process_modules import error_place
 
@@ -54,6 +55,11 @@ def port(text: str) -> int:
             both(f"'{text}' 不是 0 到 {MAX_PORT} 的端口号", f"'{text}' is not a port, a number from 0 to {MAX_PORT}")
         )
     return int(text)
+
+
+def printable(text: str) -> str:
+    """A text from outside for a terminal: it may hold line ends and codes for terminals; neither may act here."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def run(work: Coroutine[Any, Any, int]) -> int:
@@ -126,6 +132,16 @@ def prepare_home(config: Config) -> None:
     for problem in config.problems:
         log.warning("%s", problem)
     make_home(config.home)
+
+
+class NoModel:
+    """The model API of a command that runs tools; it needs no ``API_URL``."""
+
+    def resolve(self, model: str) -> Sequence[UpstreamTarget]:
+        raise ConfigError(both("此命令不调用模型", "this command asks no model"))
+
+    def targets(self) -> Sequence[UpstreamTarget]:
+        return ()
 
 
 def configured(read_config: Callable[[], Config], level: int = logging.INFO) -> Config:

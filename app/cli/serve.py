@@ -22,7 +22,7 @@ from app.cli.options import (
     reader,
     run,
 )
-from app.config.keys import ServerKey, check_bind, server_key
+from app.config.keys import ServerKey, check_bind, check_tool_port, server_key
 from app.config.snapshot import Config
 from app.demo.upstream import create_demo
 from app.errors import both
@@ -32,8 +32,10 @@ from app.observe.server_log import LAYOUT, LOG_FOLDER, ServerLog, log_limits
 from app.protocol.loopback import is_loopback
 from app.services import Services
 from app.upstream.targets import SingleUpstream
+from app.web.admission import admission
 from app.web.app import create_app
-from app.web.server import serve, serve_until_signal
+from app.web.server import TOOL_SOCKET_SETTINGS, serve, serve_until_signal
+from app.web.tool_socket_port import tool_socket_app
 
 DEMO_KEY = "demo"
 
@@ -57,9 +59,10 @@ def _serve(options: argparse.Namespace) -> int:
     gc.set_threshold(YOUNG_OBJECTS)
     log_to_screen(config)
     check_bind(config)
+    check_tool_port(config)
     with own_home(config.home, "serve") as ownership:
         if config.settings.server_log:
-            _log_to_disk(config)
+            log_to_disk(config)
         prepare_home(config)
         return run(_serving(config, server_key(config), read_config, ownership))
 
@@ -80,21 +83,27 @@ async def _serving(config: Config, key: ServerKey, read_config: Callable[[], Con
         def started(address: str) -> None:
             services.served_at(address)
             ownership.tell(address)
-            _announce(config, key, address)
+            _announce(config, key, address, tool_address)
 
-        app, grace = create_app(services), settings.shutdown_seconds
+        shared = admission(services)
+        app, grace = create_app(services, shared), settings.shutdown_seconds
+        tool_address = ""
+        if settings.tool_socket_port:  # taken at once, before anything is started; nobody is let in until all runs
+            tool_app = tool_socket_app(services, shared)
+            where = settings.tool_socket_host, settings.tool_socket_port
+            tool_address = await stack.enter_async_context(serve(tool_app, *where, settings=TOOL_SOCKET_SETTINGS))
         await serve_until_signal(app, settings.host, settings.port, grace, started, services.stopping.begin)
     return EXIT_OK
 
 
-def _log_to_disk(config: Config) -> None:
+def log_to_disk(config: Config) -> None:
     """Keep the log in a file of this start too (spec 1.13)."""
     written = ServerLog(config.home / LOG_FOLDER, lambda: log_limits(config.settings), config.zone)
     written.setFormatter(LineFormatter(LAYOUT, config.zone))
     logging.getLogger().addHandler(written)
 
 
-def _announce(config: Config, key: ServerKey, address: str) -> None:
+def _announce(config: Config, key: ServerKey, address: str, tool_address: str) -> None:
     """Tell a person at the terminal how to use the server; a key only where D42 allows it."""
     lines = [
         "",
@@ -102,6 +111,8 @@ def _announce(config: Config, key: ServerKey, address: str) -> None:
         "",
         f"  base URL / 接口地址   {address}/v1",
     ]
+    if tool_address:
+        lines.append(f"  tool clients / 工具客户端   ws{tool_address.removeprefix('http')}")
     assignment = None
     if key.path is None:
         lines.append("  key / 密钥            the Key that you configured / 你配置的 Key")

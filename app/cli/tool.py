@@ -9,14 +9,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, configured, home_option, reader, run
+from app.cli.approval_questions import ask_here
+from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, NoModel, configured, home_option, reader, run
 from app.config.keys import server_key
 from app.config.snapshot import Config
 from app.errors import ConfigError, NotFoundError, both
-from app.extend import CallContext, Door, ErrorKind, Json, ToolCall, UpstreamTarget
+from app.extend import CallContext, Door, ErrorKind, Json, ToolCall
 from app.home.lock import Owner, owner_of
 from app.home.running_server import call_through, request_text
 from app.protocol.call_depth import check_depth, environment_depth
@@ -24,7 +24,7 @@ from app.protocol.json_text import pretty_json
 from app.protocol.timestamps import iso_millis
 from app.services import Services
 from app.tools.rendering import result_object
-from app.tools.router import no_such_tool
+from app.tools.router import Router, no_such_tool
 from app.web.app import create_app
 from app.web.server import serve
 
@@ -37,16 +37,6 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("name", metavar="NAME", help=both("工具名，即 tool_name", "the tool, as in tool_name"))
     parser.add_argument("fields", nargs="*", metavar="key=value", help=both("参数", "its arguments"))
     parser.set_defaults(run=_tool)
-
-
-class _NoModel:
-    """The upstream of a command that runs tools only; it needs no API_URL."""
-
-    def resolve(self, model: str) -> Sequence[UpstreamTarget]:
-        raise ConfigError(both("此命令不调用模型", "this command asks no model"))
-
-    def targets(self) -> Sequence[UpstreamTarget]:
-        return ()
 
 
 def _tool(options: argparse.Namespace) -> int:
@@ -81,7 +71,7 @@ async def _through(owner: Owner, key: str, tool: str, arguments: dict[str, str],
 
 async def _alone(config: Config, key: str, tool: str, arguments: dict[str, str], depth: int) -> int:
     _end_on_sigterm()
-    services = Services(config, key, resolver=_NoModel(), owns_home=False)
+    services = Services(config, key, resolver=NoModel(), owns_home=False)
     password = arguments.pop("tool_password", None) if config.settings.vcp_tool_code else None
     call = ToolCall(
         id=services.new_id("call"),
@@ -91,8 +81,9 @@ async def _alone(config: Config, key: str, tool: str, arguments: dict[str, str],
         password=password,
         maid=arguments.get("maid") or None,
     )
+    ask_here(services)
     found = services.router.find(tool)
-    works_on = found is not None and "asynchronous" in found[1].labels
+    works_on = found is not None and "asynchronous" in found.spec.labels
     async with AsyncExitStack() as stack:
         if works_on:  # its process calls back when the work is done, so somebody has to listen for as long
             services.served_at(await stack.enter_async_context(serve(create_app(services))))
@@ -103,10 +94,12 @@ async def _alone(config: Config, key: str, tool: str, arguments: dict[str, str],
         if works_on and result.ok:
             return await _told_in_the_end(services, result_object(call, result, iso_millis(time.time(), config.zone)))
     if result.error_kind is ErrorKind.UNKNOWN_TOOL:
-        raise NotFoundError(
-            f"{result.message}; {both('现有', 'there are')}: {', '.join(sorted(services.router.specs())) or '-'}"
-        )
+        raise NotFoundError(f"{result.message}; {both('现有', 'there are')}: {_callable_names(services.router)}")
     return _tell(result_object(call, result, iso_millis(time.time(), config.zone)), ok=result.ok)
+
+
+def _callable_names(router: Router) -> str:
+    return ", ".join(listed.name for listed in router.listed()) or "-"
 
 
 async def _told_in_the_end(services: Services, value: Json) -> int:

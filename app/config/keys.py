@@ -95,10 +95,17 @@ def check_bind(config: Config) -> None:
     """Refuse keys that are none.
 
     ``undefined`` is refused everywhere: it is what a client sends that has no key. The placeholders of the example are
-    refused as ``Key``, ``Image_Key`` or ``File_Key`` unless the server listens on loopback. Raises ConfigError.
+    refused too, unless the server listens on loopback. Raises ConfigError.
     """
     values = config.settings
-    for name, value in (("Key", values.key), ("Image_Key", values.image_key), ("File_Key", values.file_key)):
+    keys = {
+        "Key": values.key,
+        "Image_Key": values.image_key,
+        "File_Key": values.file_key,
+        "VCP_Key": values.socket_key,
+        "ToolSocketToken": values.tool_socket_token,
+    }
+    for name, value in keys.items():
         if value.lower() == "undefined":
             raise ConfigError(
                 f'{name} is "undefined", which clients without a key send; choose another one. '
@@ -111,6 +118,20 @@ def check_bind(config: Config) -> None:
                 f"{name} 仍是示例中的占位值，而 HOST={values.host} 允许其他机器访问："
                 "请改成自己的密钥，或设置 HOST=127.0.0.1。"
             )
+
+
+def check_tool_port(config: Config) -> None:
+    """Refuse a port of tool clients that other machines reach without a token (D63). Raises ConfigError."""
+    values = config.settings
+    if values.tool_socket_port and not values.tool_socket_token and not is_loopback(values.tool_socket_host):
+        raise ConfigError(
+            both(
+                f"ToolSocketHost={values.tool_socket_host} 允许其他机器访问，但没有设置 ToolSocketToken："
+                "请设置令牌，或设置 ToolSocketHost=127.0.0.1",
+                f"ToolSocketHost={values.tool_socket_host} lets other machines in while ToolSocketToken is empty; set "
+                "a token, or ToolSocketHost=127.0.0.1",
+            )
+        )
 
 
 def _created(path: Path) -> str:

@@ -21,6 +21,8 @@ MAX_ENTRIES = 200_000
 FOLDERS = (
     "",
     ".file_cache",
+    ".file_cache/content",
+    ".file_cache/index",
     "Agent",
     "Plugin/EmojiListGenerator/generated_lists",
     "Plugin/UserAuth",

@@ -82,7 +82,10 @@ class CallProgress:
 
 @dataclass(frozen=True, slots=True)
 class CallFinished:
-    """A call ended. ``waited`` and ``ran`` are seconds; ``muted`` calls are neither logged to clients nor pushed."""
+    """A call ended. ``waited`` and ``ran`` are seconds; ``muted`` calls are neither logged to clients nor pushed.
+
+    ``ran`` is 0 when the tool's work never began, for instance because a guard answered.
+    """
 
     turn_id: str
     call: ToolCall
@@ -97,6 +100,11 @@ class CallFinished:
     def muted(self) -> bool:
         """True when logs and pushes of this call must not be sent any more (P70)."""
         return self.context.mute.muted
+
+    @property
+    def begun(self) -> bool:
+        """True when the tool's work began."""
+        return self.ran > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +134,14 @@ class TurnFinished:
 
 @dataclass(frozen=True, slots=True)
 class DiaryWritten:
-    """A diary block of a reply was stored (spec 4.11)."""
+    """A diary block of a reply was stored (spec 4.11); ``muted``: its turn was interrupted, clients are not told."""
 
     turn_id: str
     maid: str
     date: str
     file_path: str
     message: str
+    muted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,15 @@ class PluginPush(Protocol):
     def __call__(self, message_type: str, data: Json, *, target_client_type: str | None = None) -> None: ...
 
 
+class PluginInform(Protocol):
+    """Tells those who watch the inner workings (clients of type VCPInfo, spec 6.5); returns at once, from any thread.
+
+    ``message`` is sent as it is and needs a ``type``. Raises ``VcpError`` for what is no JSON object with one.
+    """
+
+    def __call__(self, message: Mapping[str, Json]) -> None: ...
+
+
 class PluginWait(Protocol):
     """Lets a plain method, which runs in a thread, wait for something asynchronous of the server."""
 
@@ -93,6 +102,7 @@ class PluginContext:
     chat: PluginChat
     embed: PluginEmbeddings
     push: PluginPush
+    inform: PluginInform
     wait: PluginWait
     auth_code: Callable[[], str | None]
     clock: Clock

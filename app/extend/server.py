@@ -63,11 +63,36 @@ class RouteSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class FileCopy:
+    """A copy of a file that is there already: whose file it is, and the holder's word for its state, if it has one."""
+
+    holder: str
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedFile:
+    """A file of somebody: ``content`` is None when the copy that is there already is still the file.
+
+    ``holder`` names who has it, ``version`` changes when the file does (empty: the holder does not tell).
+    """
+
+    content: bytes | None
+    media_type: str = ""
+    holder: str = ""
+    version: str = ""
+
+
 class FileFetcher(Protocol):
     """Finds a file that a plugin did not have (spec 5.9)."""
 
-    async def fetch(self, url: str, context: CallContext) -> tuple[bytes, str] | None:
-        """Content and media type, or None when nobody has it."""
+    async def fetch(self, url: str, context: CallContext, known: FileCopy | None) -> FetchedFile | None:
+        """The file, or None when nobody who has it is there; ``known`` is the copy that this client got before.
+
+        A copy of another holder is never the file. Raises ``VcpError`` when the holder does not give it. A fetch must
+        not call tools, for those may want files.
+        """
         ...
 
 

@@ -40,6 +40,8 @@ class SocketHandler(Protocol):
     """Serves one WebSocket. Its methods are called in order, must be quick and must not wait.
 
     ``opened`` is called once before all others, ``closed`` once after them; an exception closes the socket with 1011.
+    A client that is gone again before its socket was open is never heard of. ``closed`` may be called within ``close``,
+    but not within ``send``.
     """
 
     def opened(self, socket: Socket) -> None:
@@ -81,7 +83,8 @@ class DeclaredSocket:
     Capitals count. ``accept`` gives the handler of a new socket; it raises ``VcpError`` to refuse it with that status.
     ``max_message_bytes`` is the longest message; a longer one closes the socket with 1009. ``keys`` are those that
     open the path, without empty ones; ``identify`` names who brings another one (None: nobody has this key).
-    ``open_to`` says whether somebody without a key comes in, by ``Origin`` (empty: none) and ``Host`` (D64).
+    ``open_to`` says whether somebody of this machine comes in without a key, by ``Origin`` (empty: none) and ``Host``
+    (D64).
     ``key_prefix`` is what stands before a key in the path.
     """
 

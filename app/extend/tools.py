@@ -38,6 +38,8 @@ class ErrorKind(StrEnum):
     REFUSED = "refused"  # a guard said no
     LIMIT = "limit"  # more calls than one round may have
     CANCELLED = "cancelled"
+    REJECTED = "approval_rejected"  # a person said no
+    UNANSWERED = "approval_timeout"  # a person should have decided, and nobody did
 
 
 class Outcome(StrEnum):
@@ -54,7 +56,7 @@ class ToolCommand:
 
     ``command`` is what the description shows (spec 3.5), ``parameters`` a JSON Schema of the arguments (D5) or None.
     With ``typed`` a stdio plugin gets JSON values in place of strings. ``tool_name`` is the command's own name at every
-    door (D69); so far only the manifest's word is kept, nothing is found by it yet.
+    door, without the tool's name in front (D69); where another tool or command has that name the router leaves it out.
     """
 
     id: str
@@ -81,8 +83,8 @@ class ToolSpec:
     ``timeout`` in seconds counts from the start of the work (D40). ``eager`` allows a start while the model is still
     writing (D24). ``max_running`` limits this tool's calls at a time. ``callable`` is false for plugins that are
     listed but never called (static ones). ``origin`` is ``LOCAL`` or names where the tool comes from. A scheduled call
-    that was interrupted is repeated if the tool is ``idempotent`` (D29). Nothing reads ``cancellable``, ``push``,
-    ``labels`` and ``groups`` yet: they are for nodes, WebSockets and MCP.
+    that was interrupted is repeated if the tool is ``idempotent`` (D29). ``label#tool`` finds nodes that
+    offer a tool with that one of its ``labels``. Nothing reads ``cancellable`` and ``groups`` yet.
     """
 
     name: str
@@ -105,8 +107,10 @@ class ToolCall:
     """One wish to run a tool.
 
     ``arguments`` are JSON values; a text door fills them with strings and the router folds their names (D4) and
-    converts them by schema. ``texts`` keeps the original text of arguments that came as text (D39). ``command`` is the
-    part behind the dot of ``Plugin.command``. ``password`` is the ``tool_password`` of the call, if any; ``maid`` the
+    converts them by schema. ``texts`` keeps the original text of arguments that came as text (D39). ``tool`` is the
+    name as written, which a plugin's own name may be or not; ``command`` is the command that this name says, as in
+    ``Plugin.command`` or by a name of its own (D69), None when it says none. The router sets it before guards are
+    asked. ``password`` is the ``tool_password`` of the call, if any; ``maid`` the
     caller's name as the result shows it (spec 4.6), which also stays among the arguments.
     """
 
@@ -153,7 +157,8 @@ class ToolResult:
 
     ``structured`` is the result as JSON; ``parts`` are content parts (text, image_url) when the tool gave some;
     ``error_kind`` is None on success. ``message`` is the text for people: the error, or what the tool said beside its
-    result. ``original_error`` is what the tool itself said, when an attempt to help it failed (spec 5.9).
+    result. ``original_error`` is what the tool itself said, when an attempt to help it failed (spec 5.9). A model that
+    wanted the call is told nothing at all of a ``silent`` result (spec 7.6); programs and people are.
     """
 
     structured: Json = None
@@ -163,6 +168,7 @@ class ToolResult:
     exit_code: int | None = None
     stderr_tail: str = ""
     original_error: str = ""
+    silent: bool = False
 
     @property
     def ok(self) -> bool:
@@ -179,6 +185,14 @@ class ToolSource(Protocol):
 
     def changed(self, told: Callable[[], None]) -> None:
         """Call ``told`` each time the tools have changed; it must be quick and must not raise."""
+        ...
+
+    def addressed(self, name: str) -> ToolSpec | None:
+        """The tool behind a name that no source lists, such as ``node#tool`` (D60); None when it is no tool of this.
+
+        Asked at each call whose name nobody lists, so it must be quick; for ``node#tool.command`` also with what stands
+        before the dot. ``ToolCall.tool`` keeps the written name.
+        """
         ...
 
     async def call(

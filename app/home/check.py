@@ -14,6 +14,8 @@ from app.config.dotenv import parse_values
 from app.config.program_files import program_plugins
 from app.config.snapshot import CONFIG_FILE, Config, load
 from app.errors import ConfigError
+from app.home.checks.approvals import check_approvals
+from app.home.checks.connections import check_connections
 from app.home.checks.files import check_files
 from app.home.checks.findings import Finding, Installation, Level, Topic
 from app.home.checks.folders import FolderCount, check_folders, count_folders
@@ -61,9 +63,11 @@ def check_home(home: Path, environ: Mapping[str, str]) -> CheckReport:
     plugins = check_plugins(installation, found)
     findings += check_settings(installation)
     findings += check_keys(installation, found)
+    findings += check_connections(installation, found)
     findings += check_prompts(installation, plugins)
     findings += plugins.findings
     findings += check_files(installation, plugins)
+    findings += check_approvals(installation, plugins)
     findings += check_folders(installation)
     topics = {topic: place for place, topic in enumerate(Topic)}
     findings.sort(key=lambda finding: (topics[finding.topic], _ORDER[finding.level]))

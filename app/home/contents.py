@@ -15,6 +15,7 @@ from pathlib import Path
 from app.config.snapshot import CONFIG_FILE
 from app.errors import both
 from app.home.lock import LOCK_FILE, OWNER_FILE, STATE_FOLDER
+from app.hub.node_key_file import LOCK_FILE as NODE_KEYS_LOCK
 
 REPLACED_FOLDER = "replaced"
 """Below ``.vcp``: what a restore replaced. It is no part of the installation."""
@@ -38,6 +39,9 @@ _MADE_BY_TOOLS = frozenset(
 )
 _CACHES = frozenset({"multimodal_cache.json", "image_cache.json"})
 _STORE_SUFFIXES = (".sqlite", ".sqlite3", ".db", ".json")
+_OF_THE_MOMENT = frozenset({LOCK_FILE, OWNER_FILE, NODE_KEYS_LOCK, Path(STATE_FOLDER, REPLACED_FOLDER)})
+"""What says nothing once its process has ended, and what is no part of the installation."""
+
 SQLITE_COMPANIONS = ("-wal", "-shm", "-journal")
 """What SQLite keeps beside a database; a copy made by SQLite itself has everything inside."""
 
@@ -131,7 +135,7 @@ class _Walk:
         if any(name.endswith(ending) and name.removesuffix(ending) in beside for ending in SQLITE_COMPANIONS):
             return False
         path = Path(folder, name)
-        if path in (LOCK_FILE, OWNER_FILE, Path(STATE_FOLDER, REPLACED_FOLDER)):
+        if path in _OF_THE_MOMENT:
             return False
         if root == "Plugin":
             if name in _MADE_BY_TOOLS or name.endswith((".pyc", ".log")):

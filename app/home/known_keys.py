@@ -23,12 +23,13 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "Image_Key": both("图片服务的密钥", "key of the image service"),
         "File_Key": both("文件服务的密钥", "key of the file service"),
         "VCP_Key": both("WebSocket 密钥", "key of WebSocket clients"),
+        "ToolSocketToken": both("工具客户端端口的令牌", "token of the port of tool clients"),
         "AdminPassword": both("管理面板密码", "password of the admin panel"),
         "API_Key": both("上游模型接口的密钥", "our key at the model API"),
     }
 )
 
-OWN_SECRETS = ("Image_Key", "File_Key", "VCP_Key", "AdminPassword")
+OWN_SECRETS = ("Image_Key", "File_Key", "VCP_Key", "ToolSocketToken", "AdminPassword")
 """Secrets that a person chooses and writes into ``config.env``."""
 
 

@@ -7,17 +7,16 @@ file of its own: it is replaced atomically, which a file that others have locked
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import logging
 import os
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.config.durable import write_atomic
+from app.config.file_lock import try_lock
 from app.config.small_file import read_small
 from app.errors import VcpError, both
 
@@ -32,7 +31,6 @@ TRY_SECONDS = 0.05
 """How often a lock is asked for, and the pause between: who only looks for an owner holds it for a blink."""
 
 _MAX_OWNER_BYTES = 4096
-_TAKEN = frozenset({errno.EAGAIN, errno.EACCES, errno.EDEADLK})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,7 @@ def owner_of(home: Path) -> Owner | None:
         except OSError:
             return None  # who may not even read the lock has no business with the owner
     try:
-        return None if _try(descriptor) is not False else _written(home)
+        return None if try_lock(descriptor) is not False else _written(home)
     finally:
         os.close(descriptor)
 
@@ -145,7 +143,7 @@ def _acquired(home: Path, descriptor: int) -> bool:
     for attempt in range(TRIES):
         if attempt:
             time.sleep(TRY_SECONDS)
-        outcome = _try(descriptor)
+        outcome = try_lock(descriptor)
         if outcome is None:
             log.warning(
                 "%s: this file system has no locks; nothing keeps a second server out of this home", home / LOCK_FILE
@@ -154,28 +152,6 @@ def _acquired(home: Path, descriptor: int) -> bool:
         if outcome:
             return True
     raise HomeTakenError(home, _written(home))
-
-
-def _try(descriptor: int) -> bool | None:
-    """True when the lock is ours now, False when another process has it, None when there are no locks here."""
-    try:
-        _lock(descriptor)
-    except OSError as error:
-        return False if error.errno in _TAKEN else None
-    return True
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(descriptor: int) -> None:
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _written(home: Path) -> Owner:

@@ -1,4 +1,4 @@
-"""Tool calls that go through the server which owns the home (D88): its ``/v1/human/tool``, asked over loopback."""
+"""What commands ask of the server which owns the home (D88), over loopback: tool calls, and what it knows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from app.extend import Json
 from app.home.lock import Owner
 from app.protocol import markers
 from app.protocol.call_depth import CALL_DEPTH_HEADER
-from app.protocol.json_text import strict_json
+from app.protocol.json_text import compact_json, strict_json
 from app.protocol.tool_blocks import parse_request
 from app.protocol.tool_fields import format_call
 from app.tools.text_calls import call_from_block
 
 CONNECT_SECONDS = 5.0
 SEND_SECONDS = 60.0
+ANSWER_SECONDS = 30.0
 MAX_ANSWER_BYTES = 512 * 1024 * 1024
 
 
@@ -76,19 +77,48 @@ async def call_through(owner: Owner, key: str, text: str, *, depth: int = 0) -> 
 
     Raises ConfigError when the server cannot be reached, does not take the key or refuses the request.
     """
+    headers = {b"Content-Type": b"text/plain; charset=utf-8"}
+    if depth:
+        headers[CALL_DEPTH_HEADER.encode()] = str(depth).encode()
+    status, data = await _exchanged(owner, key, "POST", "/v1/human/tool", text.encode(), headers, None)
+    value = _json(data)
+    if status == 200 or (status == 500 and isinstance(value, dict) and markers.RESULT_TIMESTAMP in value):
+        return ToolAnswer(status == 200, value)
+    raise refused(status, data.decode("utf-8", "replace"))
+
+
+async def ask(owner: Owner, key: str, method: str, path: str, body: Json = None) -> tuple[int, Json]:
+    """Ask the owner at a path of its own, such as ``/v1/nodes``: the status, and the JSON (None: it is none).
+
+    ``body`` is sent as JSON. Raises ConfigError when the server cannot be reached or does not take the key.
+    """
+    content = b"" if body is None else compact_json(body).encode("utf-8", "replace")
+    headers = {b"Content-Type": b"application/json"} if content else {}
+    status, data = await _exchanged(owner, key, method, path, content, headers, ANSWER_SECONDS)
+    return status, _json(data)
+
+
+async def _exchanged(
+    owner: Owner,
+    key: str,
+    method: str,
+    path: str,
+    content: bytes,
+    headers: Mapping[bytes, bytes],
+    seconds: float | None,
+) -> tuple[int, bytes]:
+    """Status and body of an answer; between two pieces of it at most ``seconds`` may pass (None: any time)."""
     if not owner.address:
         raise ConfigError(
             both(f"{owner} 占用了该安装目录，但尚不接受请求，请稍后再试", f"{owner} takes no requests yet; try again")
         )
-    headers = {b"Authorization": b"Bearer " + key.encode(), b"Content-Type": b"text/plain; charset=utf-8"}
-    if depth:
-        headers[CALL_DEPTH_HEADER.encode()] = str(depth).encode()
-    timeout = httpx.Timeout(None, connect=CONNECT_SECONDS, write=SEND_SECONDS)
+    sent = {b"Authorization": b"Bearer " + key.encode(), **headers}
+    timeout = httpx.Timeout(seconds, connect=CONNECT_SECONDS, write=SEND_SECONDS)
     data = bytearray()
     try:
         async with (
             httpx.AsyncClient(timeout=timeout, trust_env=False) as client,
-            client.stream("POST", f"{owner.address}/v1/human/tool", headers=headers, content=text.encode()) as response,
+            client.stream(method, f"{owner.address}{path}", headers=sent, content=content) as response,
         ):
             async for piece in response.aiter_bytes():
                 data += piece
@@ -100,14 +130,6 @@ async def call_through(owner: Owner, key: str, text: str, *, depth: int = 0) -> 
             both(f"无法访问正在运行的服务器 {owner}", f"the server that owns this home cannot be reached: {owner}")
             + f": {error or type(error).__name__}"
         ) from error
-    return _read(bytes(data), status, owner)
-
-
-def _read(data: bytes, status: int, owner: Owner) -> ToolAnswer:
-    try:
-        value = strict_json(data.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        value = None
     if status == 401:
         raise ConfigError(
             both(
@@ -115,11 +137,20 @@ def _read(data: bytes, status: int, owner: Owner) -> ToolAnswer:
                 f"the server {owner} does not take the key of this home: it was started with another Key",
             )
         )
-    result = isinstance(value, dict) and (markers.RESULT_TIMESTAMP in value)
-    if status == 200 or (status == 500 and result):
-        return ToolAnswer(status == 200, value)
-    shown = data[:500].decode("utf-8", "replace")
-    raise ConfigError(
+    return status, bytes(data)
+
+
+def _json(data: bytes) -> Json:
+    """The value of an answer; None when it is no JSON."""
+    try:
+        return strict_json(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def refused(status: int, said: str) -> ConfigError:
+    """The error for an answer that is none of those that were expected."""
+    return ConfigError(
         both(f"正在运行的服务器拒绝了请求（{status}）", f"the running server refused the request ({status})")
-        + f": {shown}"
+        + f": {said[:500]}"
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from app.errors import ShutdownError
 from app.extend import Clock, DeclaredSocket, Socket, SocketHandler, SocketRequest
 from app.hub.clients import Client, ClientType, Message, decoded, encoded
+from app.protocol.hub_messages import USER_NOTIFICATION, connection_ack
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,11 @@ PUSHED_TO = (ClientType.VCP_LOG, ClientType.VCP_INFO, ClientType.NODE)
 """The types that a push without a target goes to (spec 6.3)."""
 
 TYPE_CHARS = 64
+"""How much of a message's type a line of the log shows."""
+
+IGNORED_LINES = 10
+"""Messages of one connection that nobody understands and that get a line in the log; no more of them do."""
+
 SERVER_LEAVES = 1001
 
 Joined = Callable[[Client, SocketRequest], None]
@@ -84,22 +90,20 @@ class Hub:
 
     # ------------------------------------------------------------------ telling them
 
-    def broadcast(self, message: Message, kinds: Iterable[ClientType]) -> int:
-        """Send a message to all clients of these types; the number of those that it is on its way to."""
+    def broadcast(self, message: Message | bytes, kinds: Iterable[ClientType]) -> int:
+        """Send a message to all clients of these types (bytes: as ``encoded`` made them); to how many it is on its way.
+
+        It is written as JSON once, and only if there is a client.
+        """
         clients = [client for kind in kinds for client in self._clients[kind].values()]
         if not clients:
             return 0
-        data = encoded(message)
+        data = message if isinstance(message, bytes) else encoded(message)
         return sum(client.send(data) for client in clients)
 
     def push(self, message: Message, target: str | None) -> int:
-        """Send a message to a target type as plugins name it (spec 5.8, 6.3); no target means all of ``PUSHED_TO``.
-
-        ``UserNotification``, which no client is of, is for people: those who read the log.
-        """
-        if target == "UserNotification":
-            target = ClientType.VCP_LOG
-        return self.broadcast(message, [kind for kind in PUSHED_TO if target in (None, "", kind)])
+        """Send a message to a target type as plugins name it."""
+        return self.broadcast(message, pushed_to(target))
 
     # ------------------------------------------------------------------ connections
 
@@ -126,25 +130,24 @@ class Hub:
         client = Client(kind, request, self._new_id("client"), self._clock(), socket)
         self._clients[kind][client.id] = client
         if kind in ACKNOWLEDGED:
-            text = f"WebSocket connection successful for {kind}."
-            client.send({"type": "connection_ack", "message": text})
+            client.send(connection_ack(kind))
         log.info("%s client %s from %s is connected", kind, client.id, client.address)
         for told in self._joined[kind]:
             told(client, request)
         return client
 
-    def _said(self, client: Client, text: str) -> None:
+    def _said(self, client: Client, text: str) -> str:
+        """Hand a message to who listens; otherwise the answer says why nobody does."""
         message = decoded(text)
         kind = message.get("type") if message is not None else None
         if message is None or not isinstance(kind, str):
-            log.warning("%s client %s sent no JSON object with a type; ignored", client.kind, client.id)
-            return
+            return "no JSON object with a type"
         listeners = self._heard.get((client.kind, kind))
         if listeners is None:
-            log.info("%s client %s sent %r, which nobody understands", client.kind, client.id, kind[:TYPE_CHARS])
-            return
+            return f"{kind[:TYPE_CHARS]!r}, which nobody understands"
         for told in listeners:
             told(client, message)
+        return ""
 
     def _exit(self, client: Client, code: int) -> None:
         if self._clients[client.kind].pop(client.id, None) is None:
@@ -171,6 +174,16 @@ class Hub:
                 client.close(SERVER_LEAVES, "the server stops")
 
 
+def pushed_to(target: str | None) -> tuple[ClientType, ...]:
+    """The types that a push goes to (spec 5.8, 6.3): the one that is named, or all of ``PUSHED_TO`` without a name.
+
+    ``UserNotification``, which no client is of, is for people: those who read the log.
+    """
+    if target == USER_NOTIFICATION:
+        return (ClientType.VCP_LOG,)
+    return tuple(kind for kind in PUSHED_TO if not target or kind == target)
+
+
 class _Channel:
     """Serves one connection."""
 
@@ -179,16 +192,25 @@ class _Channel:
         self._kind = kind
         self._request = request
         self._client: Client | None = None
+        self._ignored = 0
 
     def opened(self, socket: Socket) -> None:
         self._client = self._hub._enter(self._kind, self._request, socket)
 
     def text(self, text: str) -> None:
         assert self._client is not None
-        self._hub._said(self._client, text)
+        if why := self._hub._said(self._client, text):
+            self._ignore(why)
 
     def binary(self, data: bytes) -> None:
-        log.warning("a %s client sent %d bytes that are no text; ignored", self._kind, len(data))
+        self._ignore(f"{len(data)} bytes that are no text")
+
+    def _ignore(self, what: str) -> None:
+        """What nobody can use is dropped; the connection lives, and the log is not filled with it."""
+        self._ignored += 1
+        if self._ignored <= IGNORED_LINES and self._client is not None:
+            more = "; further ones get no line" if self._ignored == IGNORED_LINES else ""
+            log.warning("%s client %s sent %s; ignored%s", self._kind, self._client.id, what, more)
 
     def closed(self, code: int) -> None:
         if self._client is not None:

@@ -6,6 +6,8 @@ import logging
 from datetime import UTC, datetime
 
 from app.extend import (
+    ApprovalAsked,
+    ApprovalSettled,
     BackgroundResult,
     CallFinished,
     CallFound,
@@ -31,7 +33,17 @@ def _line(text: str, limit: int) -> str:
     return shown if len(shown) <= limit and len(text) <= 2 * limit else shown[:limit] + "…"
 
 
-LOGGED = (BackgroundResult, CallFound, CallFinished, DiaryWritten, TurnFinished, TaskScheduled, TaskFinished)
+LOGGED = (
+    ApprovalAsked,
+    ApprovalSettled,
+    BackgroundResult,
+    CallFound,
+    CallFinished,
+    DiaryWritten,
+    TurnFinished,
+    TaskScheduled,
+    TaskFinished,
+)
 """The kinds of events that may get a line."""
 
 
@@ -53,6 +65,26 @@ def log_event(event: Event) -> None:
                 f" ({kind.value}: {_line(event.result.message, MAX_TEXT)})" if kind else "",
                 event.waited,
                 event.ran,
+            )
+        case ApprovalAsked():
+            log.info(
+                "call %s of %s by %s waits %.0f s for approval, as %s",
+                event.call.id,
+                _line(event.call.tool, MAX_NAME),
+                event.context.door.value,
+                event.seconds,
+                event.request_id,
+            )
+        case ApprovalSettled():
+            word = {True: "approved", False: "rejected", None: "not decided"}[event.approved]
+            by, reason = _line(event.by, MAX_TEXT), _line(event.reason, MAX_TEXT)
+            log.info(
+                "%s of %s: %s%s%s",
+                event.request_id,
+                _line(event.tool, MAX_NAME),
+                word,
+                f" by {by}" if by else "",
+                f": {reason}" if reason else "",
             )
         case BackgroundResult():
             log.info("task %s of %s: a result came", _line(event.task_id, MAX_NAME), _line(event.plugin, MAX_NAME))

@@ -16,8 +16,8 @@ from datetime import datetime
 from pathlib import Path
 
 from app.extend import CallFinished, Door, Event, Json
-from app.observe.digests import without_base64
 from app.observe.server_log import by_age, private_folder, stamped_name
+from app.protocol.digests import without_base64
 from app.protocol.dump_names import tool_result
 from app.protocol.json_text import pretty_json
 

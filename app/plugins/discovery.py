@@ -10,7 +10,8 @@ The rules, in one place:
 * with the set of the last search at hand, files that cannot be read now leave what they had said before (P68);
 * a module that needs Node is listed, and is served by the plugin of that name in a later root when there is one that
   runs here; that plugin then reads the settings file of the first folder (D37). The same holds for a command whose
-  program, such as ``node``, is not on this machine.
+  program, such as ``node``, is not on this machine;
+* a command's ``toolName`` that a plugin or an earlier command has already is left out (D69).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from app.errors import ManifestError
 from app.plugins.command import missing_program
 from app.plugins.manifest import BLOCKED_NAME, MANIFEST_BYTES_LIMIT, MANIFEST_NAME, Manifest, read_manifest
 from app.plugins.sources import digest, python_sources
+from app.tools.names import settle
 
 IMAGE_SERVER = "ImageServer"
 """The plugin that serves pictures."""
@@ -131,11 +133,35 @@ class _Search:
         self._ported: dict[str, Plugin] = {}
 
     def result(self) -> PluginSet:
+        plugins = self._with_own_names()
         return PluginSet(
-            tuple(self._plugins.values()),
+            plugins,
             tuple(self._problems),
             tuple(self._blocked),
             tuple(self._ported.values()),
+        )
+
+    def _with_own_names(self) -> tuple[Plugin, ...]:
+        """The plugins with those names of commands that no other plugin has; the others are told (D69)."""
+        settled, lost = settle((plugin.name, plugin.manifest.commands) for plugin in self._plugins.values())
+        complaints: dict[str, list[str]] = {}
+        for fault in lost:
+            file = self._plugins[fault.tool].folder / MANIFEST_NAME
+            text = f"{file}: field toolName: {fault.name} {fault.why}; ignored"
+            complaints.setdefault(fault.tool, []).append(text)
+            self._problems.append(text)
+        return tuple(
+            replace(
+                plugin,
+                manifest=replace(
+                    plugin.manifest,
+                    commands=settled[plugin.name],
+                    complaints=(*plugin.manifest.complaints, *complaints[plugin.name]),
+                ),
+            )
+            if plugin.name in complaints
+            else plugin
+            for plugin in self._plugins.values()
         )
 
     def root(self, root: Path) -> None:

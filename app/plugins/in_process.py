@@ -128,6 +128,10 @@ class InProcessPlugins:
         """Call ``told`` whenever plugins were loaded, swapped or removed, and with them all that they bring."""
         self._told.append(told)
 
+    def addressed(self, name: str) -> ToolSpec | None:
+        """Nothing: all names are listed."""
+        return None
+
     def preprocessors(self) -> tuple[Preprocessor, ...]:
         """Those of now, in the order of ``preprocessor_order.json``; for one turn, which keeps the list.
 

@@ -25,7 +25,9 @@ from app.extend import (
     Clock,
     Door,
     ErrorKind,
+    Event,
     EventSink,
+    Informed,
     Json,
     PluginContext,
     PluginEmbeddings,
@@ -34,7 +36,7 @@ from app.extend import (
     ToolResult,
 )
 from app.plugins.discovery import Plugin
-from app.plugins.json_values import checked_json
+from app.plugins.json_values import NotJsonError, checked_json
 from app.protocol.call_depth import CALL_DEPTH_HEADER
 
 PUSH_LIMIT = 16 * 1024 * 1024
@@ -158,6 +160,7 @@ def make_context(
         chat=use.chat,
         embed=parts.embed,
         push=use.push,
+        inform=use.inform,
         wait=use.wait,
         auth_code=parts.auth_code,
         clock=parts.clock,
@@ -231,7 +234,16 @@ class _Use:
 
     def push(self, message_type: str, data: Json, *, target_client_type: str | None = None) -> None:
         """See ``PluginPush``."""
-        event = Pushed(self._name, message_type, checked_json(data, PUSH_LIMIT), target_client_type)
+        self._publish(Pushed(self._name, message_type, checked_json(data, PUSH_LIMIT), target_client_type))
+
+    def inform(self, message: Mapping[str, Json]) -> None:
+        """See ``PluginInform``."""
+        told = checked_json(dict(message) if isinstance(message, Mapping) else message, PUSH_LIMIT)
+        if not isinstance(told, dict) or not isinstance(told.get("type"), str):
+            raise NotJsonError(both("消息缺少文本字段 type", "the message has no type, which must be a text"))
+        self._publish(Informed(self._name, told))
+
+    def _publish(self, event: Event) -> None:
         if self._in_loop():
             self._parts.events.publish(event)
         else:

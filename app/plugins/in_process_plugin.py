@@ -32,7 +32,7 @@ from app.plugins.in_process_routes import checked_routes
 from app.plugins.in_process_work import Workers
 from app.plugins.json_values import checked_json
 from app.plugins.loop_watch import LoopWatch
-from app.plugins.output import content_parts
+from app.protocol.tool_values import content_parts
 
 BODY_LIMIT = 1024 * 1024 * 1024
 """Most characters of a request body that a preprocessor returns."""

@@ -127,8 +127,12 @@ def read_manifest(path: Path) -> Manifest:
     cannot be used at all; what is merely odd is in ``Manifest.complaints``. A byte-order mark, CRLF and keys that occur
     twice (comments) are accepted.
     """
-    raw = _load(path)
-    return _Reader(path, raw).manifest()
+    return manifest_of(_load(path), path)
+
+
+def manifest_of(raw: Mapping[str, Json], place: Path | str) -> Manifest:
+    """The manifest that is this JSON object; ``place`` names it in complaints. Raises ManifestError."""
+    return _Reader(place, raw).manifest()
 
 
 def _load(path: Path) -> Mapping[str, Json]:
@@ -166,9 +170,9 @@ def _kind(value: Json) -> str:
 
 
 class _Reader:
-    """Turns the JSON of one file into a Manifest and collects complaints on the way."""
+    """Turns one JSON object into a Manifest and collects complaints on the way."""
 
-    def __init__(self, path: Path, raw: Mapping[str, Json]) -> None:
+    def __init__(self, path: Path | str, raw: Mapping[str, Json]) -> None:
         self._path = path
         self._raw = raw
         self._complaints: list[str] = []
@@ -320,16 +324,17 @@ class _Reader:
                 self._complain(place, f"must be an object, is {_kind(entry)}; ignored")
                 continue
             command = self._text(entry, "command", f"{place}.command")
+            own = self._text(entry, "toolName", f"{place}.toolName")
             parameters = self._object(entry, "parameters", f"{place}.parameters") if entry.get("parameters") else None
             commands.append(
                 ToolCommand(
-                    id=self._text(entry, "commandIdentifier", f"{place}.commandIdentifier") or command,
+                    id=self._text(entry, "commandIdentifier", f"{place}.commandIdentifier") or command or own,
                     command=command,
                     description=self._text(entry, "description", f"{place}.description"),
                     example=self._text(entry, "example", f"{place}.example"),
                     parameters=parameters or None,
                     typed=self._flag(entry, "typed", f"{place}.typed", default=False),
-                    tool_name=self._text(entry, "toolName", f"{place}.toolName") or None,
+                    tool_name=own or None,
                 )
             )
         return tuple(commands)

@@ -1,28 +1,26 @@
 """Files that a plugin does not have: fetched where the client is, and handed over in a second attempt (spec 5.9).
 
 A plugin that answers ``FILE_NOT_FOUND_LOCALLY`` with a ``fileUrl`` is called again, with the file's content as a data
-URI in the place of the argument that named it. Who can fetch a file (a node beside the client) is a ``FileFetcher``.
+URI in the place of the argument that named it. The plugin itself has looked on this machine first. Who can fetch a file
+(a node beside the client) is a ``FileFetcher``; a fetch calls no tool, so none leads to another.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 import logging
 import mimetypes
 import re
-import stat
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import unquote, urlsplit
 
-from app.config.durable import write_atomic
 from app.errors import VcpError, both
-from app.extend import CallContext, ErrorKind, FileFetcher, Json, ToolCall, ToolResult
+from app.extend import CallContext, Clock, ErrorKind, FetchedFile, FileCopy, FileFetcher, Json, ToolCall, ToolResult
+from app.plugins.file_copies import Copy, FileCopies
+from app.protocol.file_urls import host_of, is_file_url, path_of
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +29,9 @@ T = TypeVar("T")
 MISSING = "FILE_NOT_FOUND_LOCALLY"
 """The ``code`` of a plugin that lacks a file."""
 
-FETCH_SECONDS = 60.0
+FETCH_SECONDS = 300.0
+"""Longest time of one fetch, whoever is asked and in however many pieces the file comes."""
+
 AGAIN_SECONDS = 5.0
 """For so long after it was asked for, a file that is still not here is not asked for again."""
 
@@ -40,17 +40,12 @@ FAILED_SECONDS = 30.0
 
 FILES_IN_A_CALL = 16
 FILE_BYTES = 64 * 1024 * 1024
-CACHE_BYTES = 1024 * 1024 * 1024
-CACHE_FILES = 2_000
 REMEMBERED = 1_000
-URL_CHARS = 8_192
 
-_SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,16}")
-_CACHED = re.compile(r"[0-9a-f]{64}(\.[A-Za-z0-9]{1,16})?")
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 
 
-_Wish = tuple[str, str | None]
+_Wish = tuple[str, str]
 """Which file somebody wants, and the client that may have it."""
 
 
@@ -60,31 +55,30 @@ class FetchError(VcpError):
     code = "file_fetch"
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedFile:
-    """Content and media type of a file."""
-
-    content: bytes
-    media_type: str
-
-    def data_uri(self) -> str:
-        """The file as one text."""
-        return f"data:{self.media_type};base64,{base64.b64encode(self.content).decode('ascii')}"
-
-
 class MissingFiles:
     """Fetches files of clients, keeps them in ``folder`` (``.file_cache``), and calls plugins again with them.
 
-    ``fetchers`` are asked in order. ``monotonic`` is a clock in seconds that never goes back.
+    ``fetchers`` are asked in order. ``monotonic`` is a clock in seconds that never goes back, ``clock`` one in seconds
+    since the epoch.
     """
 
-    def __init__(self, folder: Path, fetchers: Sequence[FileFetcher], monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, folder: Path, fetchers: Sequence[FileFetcher], monotonic: Callable[[], float], clock: Clock
+    ) -> None:
+        self._copies = FileCopies(folder, clock, lambda: FILE_BYTES)
         self._folder = folder
         self._fetchers = tuple(fetchers)
         self._monotonic = monotonic
         self._asked: dict[_Wish, float] = {}
         self._failed: dict[_Wish, tuple[float, str]] = {}
-        self._running: dict[_Wish, asyncio.Task[FetchedFile]] = {}
+        self._running: dict[_Wish, asyncio.Task[Copy]] = {}
+
+    async def start(self) -> None:
+        """Remove copies that are too old."""
+        try:
+            await asyncio.to_thread(self._copies.sweep)
+        except OSError as error:
+            log.warning("old copies in %s cannot be removed: %s", self._folder, error.strerror or error)
 
     async def stop(self) -> None:
         """End the fetches that run."""
@@ -99,23 +93,23 @@ class MissingFiles:
     ) -> ToolResult:
         """Run ``attempt`` with the call, and again with each file that it turns out to lack.
 
-        Without a fetcher, or a client whose address is known, the plugin's own error is the result. Raises what
-        ``attempt`` raises.
+        Without a fetcher, or a client whose address is known or a machine that the file's address names, the plugin's
+        own error is the result. Raises what ``attempt`` raises.
         """
         fetched: set[str] = set()
         while True:
             result = await attempt(call)
             url = missing_file(result)
-            if url is None or not self._fetchers or context.client_ip is None:
-                return result
+            if url is None or not self._fetchers or (context.client_ip is None and not host_of(url)):
+                return result  # whose file it is nobody can tell
             try:
                 if url in fetched or len(fetched) >= FILES_IN_A_CALL:
                     raise FetchError(
                         both("插件重复请求同一文件", "the plugin asked for it again, or for too many files")
                     )
                 fetched.add(url)
-                file = await self._fetch(url, context)
-                uri = await asyncio.to_thread(file.data_uri)
+                copy = await self._fetch(url, context)
+                uri = await asyncio.to_thread(data_uri, copy)
             except FetchError as error:
                 return replace(
                     result,
@@ -125,12 +119,12 @@ class MissingFiles:
                 )
             call = with_file(call, result, uri)
 
-    async def _fetch(self, url: str, context: CallContext) -> FetchedFile:
+    async def _fetch(self, url: str, context: CallContext) -> Copy:
         """The file, from the cache or from whoever has it; calls that want the same one at a time share the work."""
-        key = (url, context.client_ip)
+        key = (url, context.client_ip or "")
         task = self._running.get(key)
         if task is None:
-            task = asyncio.create_task(self._found(url, context))
+            task = asyncio.create_task(self._found(key, context))
             self._running[key] = task
             task.add_done_callback(lambda done: self._done(key, done))
         try:
@@ -139,47 +133,64 @@ class MissingFiles:
         except TimeoutError as error:
             raise FetchError(both("调用的时限已到", "the time of the call is over")) from error
 
-    def _done(self, key: _Wish, task: asyncio.Task[FetchedFile]) -> None:
+    def _done(self, key: _Wish, task: asyncio.Task[Copy]) -> None:
         self._running.pop(key, None)
         if not task.cancelled():
             task.exception()  # told to whoever waits; nobody may be left who does
 
-    async def _found(self, url: str, context: CallContext) -> FetchedFile:
-        path = self._folder / cache_name(url)
-        cached = await asyncio.to_thread(_read, path)
-        if cached is not None:
-            return FetchedFile(cached, media_type_of(url))
-        key, now = (url, context.client_ip), self._monotonic()
-        failed = self._failed.get(key)
+    async def _found(self, wish: _Wish, context: CallContext) -> Copy:
+        url, client = wish
+        copy = await asyncio.to_thread(self._copies.find, client, url)
+        now = self._monotonic()
+        failed = self._failed.get(wish)
         if failed is not None and now - failed[0] < FAILED_SECONDS:
             raise FetchError(failed[1])
-        asked = self._asked.get(key)
+        asked = self._asked.get(wish)
         if asked is not None and now - asked < AGAIN_SECONDS:
+            if copy is not None:
+                return copy
             raise FetchError(
                 both("同一文件在 5 秒内被重复请求", f"the same file was asked for within {AGAIN_SECONDS:g} s already")
             )
-        _remember(self._asked, key, now)
+        _remember(self._asked, wish, now)
         try:
-            file = await self._from_somebody(url, context)
+            return await self._renewed(wish, context, copy)
         except FetchError as error:
-            _remember(self._failed, key, (self._monotonic(), error.message))
+            _remember(self._failed, wish, (self._monotonic(), error.message))
             raise
+
+    async def _renewed(self, wish: _Wish, context: CallContext, copy: Copy | None) -> Copy:
+        """The file from whoever has it, or the copy while that is still the file or nobody is there. FetchError."""
+        url, client = wish
+        found = await self._from_somebody(url, context, copy.known if copy is not None else None)
+        if found is None:
+            if copy is None and (old := await asyncio.to_thread(self._copies.find_old, url)) is not None:
+                copy = Copy(old, media_type_of(url), FileCopy(""))
+            if copy is None:
+                raise FetchError(both("没有节点拥有该文件", "nobody who has the file is connected"))
+            return copy
+        if found.content is None:
+            if copy is None:
+                raise FetchError(both("节点没有给出文件内容", "the file came without content"))
+            renewed = replace(copy, known=FileCopy(found.holder, found.version))
+            if renewed == copy:
+                return copy
+        else:
+            renewed = _checked(found, found.content, url)
         try:
-            await asyncio.to_thread(_keep, path, file.content)
+            await asyncio.to_thread(self._copies.keep, client, url, renewed)
         except OSError as error:
             log.warning("a file of a client cannot be kept in %s: %s", self._folder, error.strerror or error)
-        return file
+        return renewed
 
-    async def _from_somebody(self, url: str, context: CallContext) -> FetchedFile:
+    async def _from_somebody(self, url: str, context: CallContext, known: FileCopy | None) -> FetchedFile | None:
         """The file from the first fetcher that has it. Raises FetchError."""
         try:
             async with asyncio.timeout(FETCH_SECONDS):
                 for fetcher in self._fetchers:
-                    found = await fetcher.fetch(url, context)
+                    found = await fetcher.fetch(url, context, known)
                     if found is not None:
-                        return _checked(found, url)
-        except FetchError:
-            raise
+                        return found
         except TimeoutError as error:
             raise FetchError(
                 both(f"{FETCH_SECONDS:g} 秒内没有取到文件", f"the file did not come within {FETCH_SECONDS:g} s")
@@ -191,7 +202,7 @@ class MissingFiles:
             raise FetchError(
                 both("获取文件时出错", "fetching the file failed") + f" ({type(error).__name__})"
             ) from error
-        raise FetchError(both("没有节点拥有该文件", "nobody who has the file is connected"))
+        return None
 
 
 def missing_file(result: ToolResult) -> str | None:
@@ -200,8 +211,7 @@ def missing_file(result: ToolResult) -> str | None:
     if result.error_kind is not ErrorKind.PLUGIN or not isinstance(fields, dict) or fields.get("code") != MISSING:
         return None
     url = fields.get("fileUrl")
-    sound = isinstance(url, str) and url[:7].lower() == "file://" and len(url) <= URL_CHARS and url.isprintable()
-    return url if sound else None
+    return url if isinstance(url, str) and is_file_url(url) else None
 
 
 def with_file(call: ToolCall, result: ToolResult, uri: str) -> ToolCall:
@@ -217,31 +227,23 @@ def with_file(call: ToolCall, result: ToolResult, uri: str) -> ToolCall:
     return replace(call, arguments={**arguments, added: uri}, texts=texts)
 
 
-def cache_name(url: str) -> str:
-    """The name of a file's copy: the digest of its address and its own ending, if that is a plain one."""
-    suffix = Path(_path(url)).suffix
-    return hashlib.sha256(url.encode()).hexdigest() + (suffix if _SUFFIX.fullmatch(suffix) else "")
+def data_uri(copy: Copy) -> str:
+    """A file as one text."""
+    return f"data:{copy.media_type};base64,{base64.b64encode(copy.content).decode('ascii')}"
 
 
 def media_type_of(url: str) -> str:
     """The media type that the ending of an address stands for."""
-    return mimetypes.guess_type(_path(url))[0] or "application/octet-stream"
+    return mimetypes.guess_type(path_of(url), strict=False)[0] or "application/octet-stream"
 
 
-def _path(url: str) -> str:
-    try:
-        return unquote(urlsplit(url).path)
-    except ValueError:  # brackets where a host stands
-        return ""
-
-
-def _checked(found: tuple[bytes, str], url: str) -> FetchedFile:
-    content, media_type = found
+def _checked(found: FetchedFile, content: bytes, url: str) -> Copy:
     if len(content) > FILE_BYTES:
         raise FetchError(
             both(f"文件超过 {FILE_BYTES} 字节", f"the file has {len(content)} bytes, {FILE_BYTES} are allowed")
         )
-    return FetchedFile(content, media_type if _MEDIA_TYPE.fullmatch(media_type) else media_type_of(url))
+    media_type = found.media_type if _MEDIA_TYPE.fullmatch(found.media_type) else media_type_of(url)
+    return Copy(content, media_type, FileCopy(found.holder, found.version))
 
 
 def _remember(memory: dict[_Wish, T], wish: _Wish, value: T) -> None:
@@ -249,27 +251,3 @@ def _remember(memory: dict[_Wish, T], wish: _Wish, value: T) -> None:
     memory[wish] = value
     while len(memory) > REMEMBERED:
         del memory[next(iter(memory))]
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > FILE_BYTES:
-            return None
-        return path.read_bytes()
-    except OSError:
-        return None
-
-
-def _keep(path: Path, content: bytes) -> None:
-    """Write the copy for its owner alone, and remove the oldest ones while there are too many. Raises OSError."""
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    write_atomic(path, content, mode=0o600)
-    copies = [(entry.stat(), entry) for entry in path.parent.iterdir() if _CACHED.fullmatch(entry.name)]
-    copies.sort(key=lambda copy: copy[0].st_mtime_ns, reverse=True)
-    size = 0
-    for index, (status, entry) in enumerate(copies):
-        size += status.st_size
-        if entry != path and (index >= CACHE_FILES or size > CACHE_BYTES):
-            with suppress(FileNotFoundError):
-                entry.unlink()

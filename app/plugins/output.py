@@ -8,8 +8,6 @@ made of opening braces costs no more than its length.
 from __future__ import annotations
 
 import json
-import math
-import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,15 +16,11 @@ from app.extend import ErrorKind, Json, ToolResult
 from app.plugins.objects import last_object
 from app.protocol.json_text import compact_json, strict_json
 from app.protocol.markers import unspecified_plugin_error
+from app.protocol.tool_values import clean, content_parts, without_colours
 
 QUOTED_STDOUT_CHARS = 200
 STDERR_TAIL_CHARS = 2000
-DEPTH_LIMIT = 200
-"""Deepest nesting of lists and objects in an answer; JSON writers further on recurse."""
-
 _TRIM = "\ufeff \t\n\r\v\f\x00\u00a0\u3000\u2028\u2029"
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +44,7 @@ def read_answer(stdout: bytes | bytearray) -> Answer | None:
     """The answer in a plugin's whole standard output, or None when there is none (spec 5.6, B27)."""
     text = decode(stdout).strip(_TRIM)
     if "\x1b" in text:
-        text = _ANSI.sub("", text).strip(_TRIM)
+        text = without_colours(text).strip(_TRIM)
     if not text:
         return None
     fields = _whole(text)
@@ -75,27 +69,10 @@ def _whole(text: str) -> Mapping[str, Json] | None:
         value = json.loads(text, strict=False, parse_constant=str)
         if value.get("status") not in ("success", "error"):
             return None
-        fields: Mapping[str, Json] = _clean(value, DEPTH_LIMIT)
+        fields: Mapping[str, Json] = clean(value)
     except (ValueError, RecursionError):
         return None
     return fields
-
-
-def _clean(value: Json, depth: int) -> Json:
-    """The value without what writers further on cannot take: colour codes, half surrogates, numbers beyond JSON's."""
-    if isinstance(value, str):
-        if "\x1b" in value:
-            value = _ANSI.sub("", value)
-        return _SURROGATE.sub("\ufffd", value) if _SURROGATE.search(value) else value
-    if depth == 0 and isinstance(value, dict | list):
-        raise ValueError(f"nested deeper than {DEPTH_LIMIT}")
-    if isinstance(value, dict):
-        return {_clean(key, depth): _clean(item, depth - 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_clean(item, depth - 1) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None  # 1e999 reads as infinity, which JSON has no word for; JavaScript writes null as well
-    return value
 
 
 def result_of_answer(name: str, answer: Answer, exit_code: int | None, stderr_tail: str) -> ToolResult:
@@ -133,7 +110,7 @@ def _result_object(fields: Mapping[str, Json]) -> Json:
         return {} if message is None else {"message": message}
     if isinstance(result, str):
         try:
-            result = _clean(strict_json(result), DEPTH_LIMIT)
+            result = clean(strict_json(result))
         except (ValueError, RecursionError):
             return {"original_plugin_output": result}
     return result if isinstance(result, dict | list) else {"original_plugin_output": result}
@@ -145,33 +122,10 @@ def _text(value: Json) -> str:
     return compact_json(value)
 
 
-def content_parts(structured: Json) -> tuple[Mapping[str, Json], ...] | None:
-    """The content parts of a result, from ``data.content`` or ``content`` (spec 4.5), or None.
-
-    A list counts only if each entry is a part, that is, holds the field its ``type`` names, and ``text`` is text: model
-    APIs refuse a whole conversation for one part that is none. Other lists that happen to be called ``content``, and
-    empty ones, are data and stay in ``structured``.
-    """
-    if not isinstance(structured, dict):
-        return None
-    data = structured.get("data")
-    for content in (data.get("content") if isinstance(data, dict) else None, structured.get("content")):
-        if isinstance(content, list) and content and all(_is_part(entry) for entry in content):
-            return tuple(content)
-    return None
-
-
-def _is_part(entry: Json) -> bool:
-    if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
-        return False
-    value = entry.get(entry["type"])
-    return isinstance(value, str) if entry["type"] == "text" else value is not None
-
-
 def bad_output(name: str, stdout: bytes | bytearray, exit_code: int | None, stderr_tail: str) -> ToolResult:
     """The error for a process that ended without an answer (spec 5.6, P40); quotes what it printed."""
     printed = decode(stdout[: QUOTED_STDOUT_CHARS * 8]).strip(_TRIM)
-    quoted = _ANSI.sub("", printed)[:QUOTED_STDOUT_CHARS]
+    quoted = without_colours(printed)[:QUOTED_STDOUT_CHARS]
     if exit_code == 0:
         text = (
             f'Plugin "{name}" exited successfully but did not provide a valid initial JSON response. Stdout: {quoted}'
@@ -194,7 +148,7 @@ def _code(exit_code: int | None) -> str:
 
 def stderr_text(data: bytes | bytearray) -> str:
     """The end of standard error for people: no colour codes, trimmed, at most ``STDERR_TAIL_CHARS``."""
-    return _ANSI.sub("", decode(data)).strip(_TRIM)[-STDERR_TAIL_CHARS:]
+    return without_colours(decode(data)).strip(_TRIM)[-STDERR_TAIL_CHARS:]
 
 
 def failure(kind: ErrorKind, text: str, *, exit_code: int | None = None, stderr_tail: str = "") -> ToolResult:

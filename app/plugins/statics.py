@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from types import MappingProxyType
@@ -133,6 +133,14 @@ class StaticPlugins:
     def states(self) -> tuple[StaticState, ...]:
         """All static plugins in the order of discovery."""
         return tuple(_state(kept) for kept in self._kept.values())
+
+    def texts(self, plugins: Collection[str]) -> Mapping[str, str]:
+        """The good texts of now of these plugins, by placeholder without braces; those that have none are left out."""
+        return {
+            key: kept.value.text
+            for key, kept in self._by_key.items()
+            if kept.value is not None and kept.plugin.name in plugins
+        }
 
     async def refresh(self, name: str) -> StaticState:
         """Run a plugin now, or wait for the run that is under way, and tell how it is then.

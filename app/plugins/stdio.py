@@ -26,8 +26,8 @@ from app.plugins.places import QueueError, StoppingError
 from app.plugins.processes import Ending, Job, Processes, Ran
 from app.plugins.starting import plan_start, why_not_started
 from app.plugins.task_ids import TaskIds, task_ids
-from app.protocol.arguments import to_text
 from app.protocol.json_text import compact_json
+from app.tools.plain_arguments import plain_arguments
 
 log = logging.getLogger(__name__)
 
@@ -99,8 +99,14 @@ class StdioPlugins:
         """The tools of now, by name, in the order of discovery."""
         return self._tools
 
+    def addressed(self, name: str) -> ToolSpec | None:
+        """Nothing: all names are listed."""
+        return None
+
     async def start(self) -> None:
-        """Nothing to do; processes start with their calls."""
+        """Tidy up; processes start with their calls."""
+        if self._missing_files is not None:
+            await self._missing_files.start()
 
     async def stop(self) -> None:
         """End every plugin process within bounded time."""
@@ -248,22 +254,11 @@ def tool_spec(plugin: Plugin) -> ToolSpec:
 
 
 def stdin_bytes(spec: ToolSpec, call: ToolCall, *, as_given: bool = False) -> bytes:
-    """What the plugin reads: the arguments as compact JSON, or nothing at all without arguments (O12).
+    """What the plugin reads: the arguments as compact JSON, or nothing at all without arguments (O12, D39).
 
-    Untyped commands get strings, unless the arguments are to pass ``as_given`` (D39).
-
-    The command of ``Plugin.command`` is passed as the argument ``command`` unless there is one. Raises ValueError for
-    numbers that JSON has no words for.
+    Raises ValueError for numbers that JSON has no words for.
     """
-    arguments = dict(call.arguments)
-    if call.command is not None:
-        arguments.setdefault("command", call.command)
-    if not as_given and not _is_typed(spec, call):
-        arguments = {
-            name: text
-            for name, value in arguments.items()
-            if (text := call.texts[name] if name in call.texts else to_text(value)) is not None
-        }
+    arguments = plain_arguments(spec, call, as_given=as_given)
     if not arguments:
         return b""
     try:
@@ -271,15 +266,6 @@ def stdin_bytes(spec: ToolSpec, call: ToolCall, *, as_given: bool = False) -> by
     except UnicodeEncodeError:
         # Half surrogates have no UTF-8; JSON can still write them as escapes.
         return json.dumps(arguments, separators=(",", ":"), allow_nan=False).encode()
-
-
-def _is_typed(spec: ToolSpec, call: ToolCall) -> bool:
-    """Whether the command that is called says ``"typed": true`` (D5)."""
-    wanted = call.command or call.arguments.get("command")
-    for command in spec.commands:
-        if wanted is not None and wanted in (command.id, command.command):
-            return command.typed
-    return bool(spec.commands) and all(command.typed for command in spec.commands)
 
 
 def _not_callable(plugin: Plugin) -> str:

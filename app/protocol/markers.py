@@ -161,3 +161,22 @@ def upstream_status_error(status: int, body: str) -> str:
 def upstream_unreachable(reason: str) -> str:
     """What a streaming client reads when all attempts failed (4.10)."""
     return f"[ERROR] 代理服务器在连接上游API时失败，可能已达到重试上限或网络错误: {reason}"
+
+
+# --- far nodes (6.4) -------------------------------------------------------------------------------------------------
+
+NODE_DISPLAY = "[云端] "
+"""Stands before the display name of a tool that a far node offers."""
+
+NODE_FILE_TOOL = "internal_request_file"
+"""The tool with which a node is asked for a file; never one that is listed."""
+
+
+def node_timed_out(tool: str, node: str, seconds: float) -> str:
+    """The error of a call that its node did not answer in time; ``node`` is ``dist-<connection id>``."""
+    return f"Request to distributed tool {tool} on server {node} timed out after {seconds:g}s."
+
+
+def node_not_connected(node: str) -> str:
+    """The error of a call whose node is not there."""
+    return f"Distributed server {node} is not connected or ready."

@@ -107,8 +107,7 @@ def _without_time(spec: ToolSpec, call: ToolCall) -> ToolCall:
         name: value for name, value in without_timely_contact(call.arguments).items() if fold(name) != _PASSWORD
     }
     texts = {name: text for name, text in call.texts.items() if name in arguments}
-    _, dot, command = call.tool.partition(f"{spec.name}.")
-    return prepare_arguments(spec, replace(call, arguments=arguments, texts=texts), command if dot else None)
+    return prepare_arguments(spec, replace(call, arguments=arguments, texts=texts))
 
 
 def _refused(message: str) -> ToolResult:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from app.extend import CallFinished
+from app.hub.clients import ClientType
 from app.observe.bus import EventBus
 from app.observe.dumps import DebugDumps
 from app.observe.metrics import OBSERVED, Metrics
@@ -34,6 +35,7 @@ def server_metrics(
     running_turns: Callable[[], int],
     processes: Processes,
     upstreams: Callable[[], Sequence[UpstreamStatus]],
+    clients: Callable[[ClientType], int],
 ) -> Metrics:
     """The numbers of ``/metrics``: counts of events, and the states that these callables tell."""
     metrics = Metrics(time.monotonic)
@@ -52,6 +54,12 @@ def server_metrics(
     )
     metrics.watch("vcp_dropped_events", "Events that a slow subscriber missed.", lambda: events.dropped, counts=True)
     _watch_upstreams(metrics, upstreams)
+    metrics.watch(
+        "vcp_clients",
+        "Clients that are connected over a WebSocket, by type.",
+        lambda: {(kind.value,): clients(kind) for kind in ClientType},
+        labels=("type",),
+    )
     return metrics
 
 

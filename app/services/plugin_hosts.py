@@ -90,7 +90,7 @@ def stdio_plugins(
         background_limits=lambda: BackgroundLimits(
             in_force.settings.background_max_running, in_force.settings.background_max_seconds
         ),
-        missing_files=MissingFiles(in_force.home / FILE_CACHE, fetchers, time.monotonic),
+        missing_files=MissingFiles(in_force.home / FILE_CACHE, fetchers, time.monotonic, time.time),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from app.chat.background import BackgroundTasks
 from app.chat.inner import InnerChat
 from app.chat.running import RunningTurns
 from app.chat.turn import TurnParts, TurnRules
-from app.config.keys import check_bind
+from app.config.keys import check_bind, check_tool_port
 from app.config.leftovers import sweep_leftovers
 from app.config.model_redirect import ModelRedirect
 from app.config.settings import Settings
@@ -30,6 +30,8 @@ from app.extend import (
     ToolSource,
     UpstreamResolver,
 )
+from app.hub.node_keys import NodeKeys
+from app.hub.nodes import Nodes
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
 from app.plugins.callbacks import Callbacks
@@ -40,7 +42,18 @@ from app.reload.reloader import Reloader
 from app.reload.watcher import Pace, Watcher
 from app.schedule.folder import TaskFolder
 from app.schedule.runner import ScheduleRunner
-from app.services import connections, observing, plugin_hosts, prompts, schedules, turns, upstreams
+from app.services import (
+    approving,
+    connections,
+    node_access,
+    observing,
+    plugin_hosts,
+    prompts,
+    schedules,
+    turns,
+    upstreams,
+)
+from app.services.client_secrets import ClientSecrets
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.stopping import END_SECONDS, Stopping
@@ -65,17 +78,17 @@ class Services:
     ``lifecycles`` those of them that start and stop with the server; ``fetchers`` find files that plugins lack. Guards
     are asked in this order, after the server's own. ``resolver`` serves while the configuration names no model API. One
     process ``owns_home``: it alone runs schedules, static plugins and watchers; others only run tools (D88).
-    ``node_addresses`` gives the addresses of connected nodes, whose callbacks are taken (D19).
 
     ``read_config`` reads the configuration anew for a reload; without it the settings stay as they are, and nobody
     watches for changes.
     """
 
-    # These four are used by parts that are made before them, which get a function that looks them up here.
+    # These five are used by parts that are made before them, which get a function that looks them up here.
     router: Router
     schedule: ScheduleRunner
     inner_chat: InnerChat
     embeddings: Embeddings
+    nodes: Nodes
 
     def __init__(
         self,
@@ -91,13 +104,11 @@ class Services:
         lifecycles: Sequence[Lifecycle] = (),
         fetchers: Sequence[FileFetcher] = (),
         owns_home: bool = True,
-        node_addresses: Callable[[], Collection[str]] = tuple,
         read_config: Callable[[], Config] | None = None,
         pace: Pace | None = None,
     ) -> None:
         self.in_force = InForce(config, key, owns_home=owns_home)
         self.owns_home = owns_home
-        self.node_addresses = node_addresses
         self.started = False
         self.stopping = Stopping(
             lambda: self.settings.shutdown_seconds, lambda: max(END_SECONDS, self.settings.plugin_stop_seconds + 4)
@@ -133,9 +144,10 @@ class Services:
         for ported in self.found_plugins.ported:
             reason = f"{ported.lacks} is not on this machine" if ported.lacks else "its module is for Node"
             log.info("plugin %s: %s; the program's own serves in its place", ported.name, reason)
+        node_files = connections.node_files(self.in_force, lambda url, context: self.nodes.holder_for(url, context))
         self._processes = Processes(plugin_hosts.process_limits(config.settings))
         self.plugins = plugin_hosts.stdio_plugins(
-            self.in_force, self.found_plugins, self._processes, self.auth_code, self.callbacks, fetchers
+            self.in_force, self.found_plugins, self._processes, self.auth_code, self.callbacks, (*fetchers, node_files)
         )
         self.statics = plugin_hosts.static_plugins(self.in_force, self.found_plugins, self.events)
         self.in_process = plugin_hosts.in_process_plugins(
@@ -154,22 +166,32 @@ class Services:
         self.routes = (*routes, self.in_process)
 
         # Who is connected over a WebSocket.
-        self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key)
+        self.node_keys = NodeKeys(config.home, time.monotonic)
+        identify = node_access.identify_nodes(self.node_keys)
+        self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key, identify)
+        self.log_replay = connections.log_replay(self.in_force, self.hub, keep=owns_home)
+        secrets = ClientSecrets(lambda: self.config, lambda: self.key, lambda: self.found_plugins, self.auth_code)
+        connections.feed_clients(self.in_force, self.hub, self.log_replay, self.events, secrets)
+        self._lifecycles += (self.log_replay,)  # before the hub: it stops after it and keeps who was there
         self.sockets: tuple[SocketSource, ...] = (self.hub,)
-        self._lifecycles += (self.hub,)
+        self._lifecycles += (self.hub, self.node_keys)
+        node_access.hang_up_without_key(self.hub, self.node_keys)
+        self.on_applied(lambda config: node_access.keep_to(config.settings, self.hub))
+        own_tools: tuple[ToolSource, ...] = (self.in_process, self.plugins, *sources)
+        self.nodes = connections.nodes(
+            self.in_force, self.hub, self.events, self.background_results, self._ids.new, own_tools, self.node_keys
+        )
+        self._lifecycles += (self.nodes,)
 
         # Tools: the one way to call them, and calls that are put off.
         task_folder = TaskFolder(config.home)
         self.intake = schedules.task_intake(self.in_force, task_folder, told=lambda: self.schedule.look_again())
-        own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake))
-        brought: tuple[ToolSource, ...] = (self.in_process, self.plugins, *sources)
+        self.approvals = approving.approvals(self.in_force, self.hub, self.events, self._ids.new)
+        self._lifecycles += (self.approvals,)
+        own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake), self.approvals)
+        brought = (*own_tools, self.nodes)
         self.tool_clients = tool_clients(
-            self.in_force,
-            brought,
-            lambda: self.router,
-            self.events,
-            new_id=self._ids.new,
-            socket_key=self.socket_key,
+            self.in_force, brought, lambda: self.router, self.events, new_id=self._ids.new, socket_key=self.socket_key
         )
         self.on_applied(lambda _config: self.tool_clients.look_again())
         self.sockets += (self.tool_clients,)
@@ -199,6 +221,7 @@ class Services:
             running_turns=lambda: len(self.running),
             processes=self._processes,
             upstreams=lambda: self.upstream.status(),
+            clients=self.hub.count,
         )
         self._reloader = Reloader(self, self.events)
         self._watcher = self._file_watcher(pace)
@@ -250,6 +273,7 @@ class Services:
         Raises ConfigError, and nothing has changed, when the server cannot work with it.
         """
         check_bind(config)
+        check_tool_port(config)
         self.upstream = upstreams.renewed_client(self.upstream, config, self._fallback_resolver)
         self.in_force.config = config
         self._processes.limit(plugin_hosts.process_limits(config.settings))
@@ -286,7 +310,7 @@ class Services:
 
     def turn_rules(self, *, stream: bool) -> TurnRules:
         """The settings that hold for one turn."""
-        return turns.turn_rules(self.settings, stream=stream)
+        return turns.turn_rules(self.settings, stream=stream, private=self.approvals.private())
 
     def parts_of_turn(self) -> TurnParts:
         """What a turn that begins now works with: ``turn_parts``, with the preprocessors of plugins as they are now."""
@@ -303,7 +327,7 @@ class Services:
             self.router.specs,
             image_key=self.found_plugins.image_key,
             background_results=self.background_results,
-            placeholders=(self.statics, *self._placeholders, *self.in_process.placeholders()),
+            placeholders=(self.statics, *self._placeholders, *self.in_process.placeholders(), self.nodes.placeholders),
         )
         return turns.turn_parts(
             self.in_force,

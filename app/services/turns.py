@@ -56,15 +56,15 @@ def turn_parts(
     )
 
 
-def turn_rules(settings: Settings, *, stream: bool) -> TurnRules:
-    """The settings that hold for one turn."""
+def turn_rules(settings: Settings, *, stream: bool, private: bool = False) -> TurnRules:
+    """The settings that hold for one turn; with ``private`` models see no secrets in results."""
     return TurnRules(
         max_tool_rounds=settings.max_vcp_loop_stream if stream else settings.max_vcp_loop_non_stream,
         max_calls=settings.max_tool_calls_per_round,
         eager=settings.eager_tools,
         password_wanted=settings.vcp_tool_code,
         keep_tools_on_disconnect=not settings.cancel_tools_on_disconnect,
-        results=ResultFormat(settings.compat_profile, settings.tool_result_max_chars),
+        results=ResultFormat(settings.compat_profile, settings.tool_result_max_chars, private),
     )
 
 

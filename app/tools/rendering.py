@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.extend import CallOutcome, ErrorKind, Json, ToolCall, ToolResult
 from app.protocol import markers
+from app.protocol.approval_messages import ERROR_REJECTED, ERROR_TIMEOUT
 from app.protocol.json_text import compact_json, pretty_json
+from app.protocol.secret_texts import masked, masked_text
 
 Profile = Literal["baseline", "head"]
 """Which generation of payload formats is written (decision D16)."""
@@ -22,10 +24,13 @@ Part = dict[str, Json]
 
 @dataclass(frozen=True, slots=True)
 class ResultFormat:
-    """How results are put before the model: generation of formats, and the most characters of one text part."""
+    """How results are put before the model: generation of formats, the most characters of one text part, and whether
+    what looks like a secret is masked (``private``).
+    """
 
     profile: Profile = "baseline"
     max_chars: int = 200_000
+    private: bool = False
 
 
 def result_object(call: ToolCall, result: ToolResult, timestamp: str) -> Json:
@@ -47,6 +52,10 @@ def _error_fields(result: ToolResult) -> dict[str, Json]:
     if result.error_kind is ErrorKind.PLUGIN:
         told = {"original_plugin_error": result.original_error} if result.original_error else {}
         return {"plugin_error": result.message, **told}
+    if result.error_kind is ErrorKind.REJECTED:
+        return {"plugin_error": result.message, "error_type": ERROR_REJECTED, "rejected_by_user": True}
+    if result.error_kind is ErrorKind.UNANSWERED:
+        return {"plugin_execution_error": result.message, "error_type": ERROR_TIMEOUT}
     return {"plugin_execution_error": result.message}
 
 
@@ -59,13 +68,33 @@ def _stamped(value: dict[str, Json], call: ToolCall, timestamp: str) -> dict[str
 
 def model_parts(outcome: CallOutcome, timestamp: str, style: ResultFormat) -> list[Part]:
     """The content parts that tell the model what came of a call (spec 4.5; 4.13 for ``head``)."""
-    call, result = outcome.call, outcome.result
+    call, result = outcome.call, without_secrets(outcome).result if style.private else outcome.result
     if result.ok and result.parts is not None:
         return _cut_parts(result.parts, style.max_chars)
     text = (
         _baseline_text(call, result, timestamp) if style.profile == "baseline" else _head_text(call, result, timestamp)
     )
     return [{"type": "text", "text": cut_text(text, style.max_chars)}]
+
+
+def without_secrets(outcome: CallOutcome) -> CallOutcome:
+    """The outcome with a mask in place of what looks like a secret in its result (spec 7.6, ``privacyProtection``)."""
+    result = outcome.result
+    return replace(
+        outcome,
+        result=replace(
+            result,
+            structured=masked(result.structured),
+            parts=None if result.parts is None else tuple(_masked_part(part) for part in result.parts),
+            message=masked_text(result.message),
+            original_error=masked_text(result.original_error),
+        ),
+    )
+
+
+def _masked_part(part: Mapping[str, Json]) -> Mapping[str, Json]:
+    text = part.get("text")
+    return {**part, "text": masked_text(text)} if isinstance(text, str) else part
 
 
 def _refusal_text(call: ToolCall, result: ToolResult) -> str | None:
@@ -126,8 +155,7 @@ def visible_text(outcome: CallOutcome, timestamp: str) -> str:
         ]
         if texts:
             return "\n".join(texts)
-        kinds = ", ".join(sorted({str(part.get("type")) for part in result.parts}))
-        return f"[Rich Content with types: {kinds}]"
+        return kinds_of_parts(result.parts)
     if isinstance(value, Mapping):
         for key in ("result", "message", markers.RESULT_PLAIN_OUTPUT, "content"):
             text = value.get(key)
@@ -138,6 +166,12 @@ def visible_text(outcome: CallOutcome, timestamp: str) -> str:
         if isinstance(plain, int | float) and plain:
             return compact_json(plain)
     return compact_json(value) if value else markers.SHOW_VCP_NO_CONTENT
+
+
+def kinds_of_parts(parts: Sequence[Mapping[str, Json]]) -> str:
+    """What stands for content parts without any text (4.9)."""
+    kinds = ", ".join(sorted({str(part.get("type")) for part in parts}))
+    return f"[Rich Content with types: {kinds}]"
 
 
 def show_vcp_block(outcome: CallOutcome, timestamp: str, profile: Profile) -> str:

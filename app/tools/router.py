@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from app.errors import both
 from app.extend import (
@@ -25,8 +25,12 @@ from app.extend import (
     ToolSpec,
 )
 from app.protocol.arguments import fold, fold_names, from_text
+from app.tools.catalogue import Catalogue, FoundTool, Listed, command_named, word_for
 
 log = logging.getLogger(__name__)
+
+COMPLAINTS = 20
+"""So many faults in names are logged when the tools have changed."""
 
 _OUTCOMES = {None: Outcome.SUCCESS, ErrorKind.CANCELLED: Outcome.CANCELLED}
 
@@ -34,51 +38,74 @@ _OUTCOMES = {None: Outcome.SUCCESS, ErrorKind.CANCELLED: Outcome.CANCELLED}
 class Router:
     """Finds tools by name and runs calls.
 
-    Sources are asked in order and the first that has a name keeps it, so a local tool is never shadowed (D68).
+    Sources are asked in order and the first that has a name keeps it; names on this machine are never shadowed by those
+    from elsewhere (D68, see ``Catalogue``).
     """
 
     def __init__(self, sources: Sequence[ToolSource], guards: Sequence[Guard], events: EventSink) -> None:
         self._sources = tuple(sources)
         self._guards = tuple(guards)
         self._events = events
+        self._made_of: tuple[tuple[ToolSource, Mapping[str, ToolSpec] | None], ...] = tuple(
+            (source, None) for source in self._sources
+        )
+        self._catalogue = Catalogue(())
 
     def specs(self) -> Mapping[str, ToolSpec]:
         """All tools of now, by name, each in the order of its source."""
-        merged: dict[str, ToolSpec] = {}
-        for source in self._sources:
-            for name, spec in source.tools().items():
-                merged.setdefault(name, spec)
-        return MappingProxyType(merged)
+        return self._of_now().specs
+
+    def listed(self) -> Iterator[Listed]:
+        """What a door lists: the names that can be called, by tool, commands in the manifest's order (D69)."""
+        return self._of_now().listed()
 
     def changed(self, told: Callable[[], None]) -> None:
         """Call ``told`` each time the tools of any source have changed."""
         for source in self._sources:
             source.changed(told)
 
-    def find(self, name: str) -> tuple[ToolSource, ToolSpec, str | None] | None:
-        """The source and description of ``name``; ``Plugin.command`` also gives the command (D68)."""
+    def find(self, name: str) -> FoundTool | None:
+        """What ``name`` means: a tool, a command's own name, ``Tool.command``, or what a source makes of it (D68)."""
+        found = self._of_now().find(name)
+        if found is not None:
+            return found
+        head, dot, word = name.rpartition(".")
         for source in self._sources:
-            spec = source.tools().get(name)
+            spec = source.addressed(name)
             if spec is not None:
-                return source, spec, None
-        head, dot, tail = name.rpartition(".")
-        if not dot:
-            return None
-        for source in self._sources:
-            spec = source.tools().get(head)
-            if spec is not None and _command(spec, tail) is not None:
-                return source, spec, tail
+                return FoundTool(source, spec)
+            spec = source.addressed(head) if dot else None
+            if spec is not None and command_named(spec, word) is not None:
+                return FoundTool(source, spec, word)
         return None
 
     def find_spec(self, name: str) -> ToolSpec | None:
-        """The description of ``name``, of the plugin where a command is named too."""
+        """The description of ``name``, of the tool where a command is named too."""
         found = self.find(name)
-        return found[1] if found else None
+        return found.spec if found else None
+
+    def _of_now(self) -> Catalogue:
+        for source, tools in self._made_of:
+            if source.tools() is not tools:
+                return self._renewed()
+        return self._catalogue
+
+    def _renewed(self) -> Catalogue:
+        before = self._catalogue.complaints
+        offers = tuple((source, source.tools()) for source in self._sources)
+        self._catalogue = Catalogue(offers)
+        self._made_of = offers
+        for complaint in [text for text in self._catalogue.complaints if text not in before][:COMPLAINTS]:
+            log.warning("%s", complaint)
+        return self._catalogue
 
     async def call(self, call: ToolCall, context: CallContext) -> ToolResult:
         """Run one call; never raises, except that a cancelled caller is told so after the call's end was published."""
         found = self.find(call.tool)
-        spec = found[1] if found else None
+        spec = found.spec if found else None
+        word = found.command if found else None
+        if call.command != word:
+            call = replace(call, command=word)
         asked = time.monotonic()
         begun: float | None = None
         result = ToolResult(error_kind=ErrorKind.CANCELLED, message=both("调用已取消", "the call was cancelled"))
@@ -108,14 +135,14 @@ class Router:
 
     async def _run(
         self,
-        found: tuple[ToolSource, ToolSpec, str | None] | None,
+        found: FoundTool | None,
         call: ToolCall,
         context: CallContext,
         started: Callable[..., None],
     ) -> ToolResult:
         try:
             for guard in self._guards:
-                refusal = await guard.check(found[1] if found else None, call, context)
+                refusal = await guard.check(found.spec if found else None, call, context)
                 if refusal is not None:
                     return refusal
             if found is None:
@@ -123,8 +150,11 @@ class Router:
                     error_kind=ErrorKind.UNKNOWN_TOOL,
                     message=no_such_tool(call.tool),
                 )
-            source, spec, command = found
-            return await source.call(spec, prepare_arguments(spec, call, command), context, started)
+            other = _contradiction(found.spec, call)
+            if other is not None:
+                return ToolResult(error_kind=ErrorKind.EXECUTION, message=_two_commands(call.tool, other))
+            prepared = prepare_arguments(found.spec, call)
+            return await found.source.call(found.spec, prepared, context, started)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # a faulty tool source must not take the turn with it
@@ -137,14 +167,20 @@ def no_such_tool(name: str) -> str:
     return both(f'没有名为 "{name}" 的工具', f'no tool is called "{name}"')
 
 
-def prepare_arguments(spec: ToolSpec, call: ToolCall, command: str | None) -> ToolCall:
-    """Fold the names of the arguments to the declared ones (D4) and convert texts by schema for typed commands (D5)."""
-    chosen = _command(spec, command) if command else _addressed_command(spec, call.arguments)
+def prepare_arguments(spec: ToolSpec, call: ToolCall) -> ToolCall:
+    """Fold the names of the arguments to the declared ones (D4) and convert texts by schema for typed commands (D5).
+
+    The command is that of ``call.command``, else the one that the arguments name.
+    """
+    chosen = command_named(spec, call.command) if call.command else _addressed_command(spec, call.arguments)
     declared: set[str] = set()
     for candidate in (chosen,) if chosen else spec.commands:
         declared.update(_properties(candidate))
     arguments: dict[str, Json] = dict(call.arguments)
     texts = dict(call.texts)
+    if chosen is not None and chosen.tool_name is not None and not _takes_command(chosen):
+        for key in [key for key, word in _said_commands(arguments) if word == chosen.tool_name]:
+            arguments[key] = texts[key] = word_for(spec, chosen) or chosen.tool_name  # what the program knows it by
     if declared:
         arguments = fold_names(arguments, declared)
         texts = fold_names(texts, declared)
@@ -154,7 +190,7 @@ def prepare_arguments(spec: ToolSpec, call: ToolCall, command: str | None) -> To
             schema = properties.get(name)
             if isinstance(schema, Mapping) and arguments.get(name) == text:
                 arguments[name] = from_text(text, schema, chosen.parameters)
-    return ToolCall(call.id, call.tool, arguments, texts, call.archery, command, call.password, call.maid)
+    return ToolCall(call.id, call.tool, arguments, texts, call.archery, call.command, call.password, call.maid)
 
 
 def _properties(command: ToolCommand) -> Mapping[str, Json]:
@@ -162,15 +198,43 @@ def _properties(command: ToolCommand) -> Mapping[str, Json]:
     return properties if isinstance(properties, Mapping) else {}
 
 
-def _command(spec: ToolSpec, name: str) -> ToolCommand | None:
-    return next((command for command in spec.commands if name in (command.id, command.command)), None)
-
-
 def _addressed_command(spec: ToolSpec, arguments: Mapping[str, Json]) -> ToolCommand | None:
     """The command that flat arguments mean: the only one, or the one that an argument ``command`` names."""
     if len(spec.commands) == 1:
         return spec.commands[0]
+    for _, word in _said_commands(arguments):
+        return command_named(spec, word)
+    return None
+
+
+def _said_commands(arguments: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
+    """Each argument ``command``, in whatever spelling, and the word that it holds."""
     for key, value in arguments.items():
         if fold(key) == "command" and isinstance(value, str):
-            return _command(spec, value.strip())
+            yield key, value.strip()
+
+
+def _takes_command(command: ToolCommand) -> bool:
+    """True for a command that has an argument ``command`` of its own."""
+    return any(fold(name) == "command" for name in _properties(command))
+
+
+def _contradiction(spec: ToolSpec, call: ToolCall) -> str | None:
+    """Another command of the tool that an argument ``command`` names, beside the one that the call's name says.
+
+    What a guard allowed by the name must be what runs. An argument that the command declares is the command's own.
+    """
+    named = command_named(spec, call.command) if call.command else None
+    if named is None or _takes_command(named):
+        return None
+    for _, word in _said_commands(call.arguments):
+        if command_named(spec, word) not in (None, named):
+            return word
     return None
+
+
+def _two_commands(name: str, other: str) -> str:
+    return both(
+        f'"{name}" 已指明命令，参数 command 却是另一个命令 "{other}"；请只写一个',
+        f'"{name}" names a command and the argument command another one, "{other}"; name one only',
+    )

@@ -16,7 +16,8 @@ from app.extend import Access, Reloaded, RouteSource
 from app.services import Services
 from app.web.addresses import client_address
 from app.web.admin_access import AdminAccess
-from app.web.blocking import AddressBlocks
+from app.web.admission import Admission, LimitsOfNow, admission
+from app.web.approvals import approvals_routes
 from app.web.chat import ChatRoute
 from app.web.cut_off import CutOff
 from app.web.declared import AccessTable, RefusedRouteError, served_routes
@@ -28,16 +29,14 @@ from app.web.human_tool import human_tool_routes
 from app.web.interrupt import interrupt_routes
 from app.web.metrics import MetricsRoute
 from app.web.models import models_routes
+from app.web.nodes import nodes_routes
 from app.web.openapi import describe_routes
 from app.web.pass_through import PassThrough
 from app.web.plugin_callback import CALLBACK_PATHS, plugin_callback_routes
 from app.web.schedule_task import schedule_task_routes
-from app.web.socket_connection import SocketLimits
 from app.web.socket_gate import SocketGate
 
 log = logging.getLogger(__name__)
-
-MIB = 1024 * 1024
 
 CHAT_PATHS = {"/v1/chat/completions": False, "/v1/chatvcp/completions": True}
 """Path of each chat route, and whether it shows tool results whatever the setting says."""
@@ -46,8 +45,8 @@ OWN_ACCESS = {"/healthz": Access.OPEN, "/readyz": Access.OPEN, **dict.fromkeys(C
 """Templates of the server's own routes that do not need the key. With ``Access.OWN`` a route checks its callers."""
 
 
-def create_app(services: Services) -> ASGIApp:
-    """The ASGI application; it starts and stops the services with its lifespan.
+def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
+    """The ASGI application; it starts and stops the services with its lifespan. ``shared`` is for further listeners.
 
     Raises RefusedRouteError when a part brings a route that cannot be served as it is declared.
     """
@@ -60,11 +59,8 @@ def create_app(services: Services) -> ASGIApp:
 
     app = FastAPI(title="vcp-server", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.router.redirect_slashes = False  # the gate has found the path that was meant
-    blocks = AddressBlocks(
-        services.config.home / "ip_blacklist.json",
-        enabled=lambda: services.settings.ip_blacklist,
-        clock=time.monotonic,
-    )
+    shared = shared or admission(services)
+    blocks = shared.blocks
     admin = AdminAccess(lambda: (services.settings.admin_username, services.settings.admin_password), time.monotonic)
     install_error_handlers(app)
     chat = {path: ChatRoute(services, show_vcp=show_vcp) for path, show_vcp in CHAT_PATHS.items()}
@@ -78,6 +74,8 @@ def create_app(services: Services) -> ASGIApp:
         health_routes(services),
         schedule_task_routes(services),
         plugin_callback_routes(services, blocks),
+        nodes_routes(lambda: services.nodes.list()),
+        approvals_routes(services),
     )
     for group in groups:
         app.include_router(group)
@@ -94,10 +92,11 @@ def create_app(services: Services) -> ASGIApp:
         blocks=blocks,
         cors_origins=lambda: services.settings.cors_origins,
         admin=admin,
-        sockets=_socket_gate(services, blocks),
+        sockets=_socket_gate(services, shared),
         tell_themselves=CHAT_PATHS,  # one line for each turn is enough
     )
-    services.metrics.watch("vcp_blocked_addresses", "Addresses that are refused now.", blocks.count)
+    if services.owns_home:  # else nobody knows of this server, and nobody could answer
+        services.approvals.open = True
     services.metrics.watch(
         "vcp_blocked_logins", "Addresses that may not log in as administrator now.", admin.attempts.blocked_addresses
     )
@@ -105,22 +104,13 @@ def create_app(services: Services) -> ASGIApp:
     return routes.gate
 
 
-def _socket_gate(services: Services, blocks: AddressBlocks) -> SocketGate:
-    def limits() -> SocketLimits:
-        settings = services.settings
-        return SocketLimits(
-            message_bytes=settings.socket_max_frame_mb * MIB,
-            queue_bytes=settings.socket_queue_mb * MIB,
-            incoming_bytes=settings.socket_incoming_mb * MIB,
-            frames_per_second=settings.socket_frames_per_second,
-            ping_seconds=settings.socket_ping_seconds,
-        )
-
+def _socket_gate(services: Services, shared: Admission) -> SocketGate:
     return SocketGate(
         [declared for source in services.sockets for declared in source.sockets()],
-        blocks=blocks,
+        blocks=shared.blocks,
         address=lambda scope: client_address(scope, services.settings.trusted_proxies),
-        limits=limits,
+        limits=LimitsOfNow(lambda: services.settings, lambda settings: settings.socket_frames_per_second),
+        traffic=shared.traffic,
         connections=lambda: services.settings.socket_max_connections,
         stopping=lambda: services.stopping.begun,
     )

@@ -23,6 +23,11 @@ _HEAD_TOO_LARGE = (
     b'connection: close\r\ncontent-length: 52\r\n\r\n{"error":"the headers of the request are too large"}'
 )
 
+_OLD_HTTP = (
+    b"HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-type: application/json; charset=utf-8\r\n"
+    b'connection: close\r\ncontent-length: 38\r\n\r\n{"error":"a WebSocket needs HTTP/1.1"}'
+)
+
 
 class Connection(HttpToolsProtocol):
     """uvicorn's connection, which by itself lets everybody send headers without end and without hurry.
@@ -123,6 +128,11 @@ class Connection(HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         self._upgraded = True  # the transport has another protocol from now on
         self._stop_watch()
+        self._stop_send_watch()
+        if self.scope["http_version"] != "1.1":  # uvicorn would pass it on as 1.1
+            self.transport.write(_OLD_HTTP)
+            self.transport.close()
+            return
         super().handle_websocket_upgrade()
 
     def _unsupported_upgrade_warning(self) -> None:

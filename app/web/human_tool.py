@@ -30,6 +30,9 @@ CHARSETS = frozenset(
 )
 """Charsets of ``/v1/human/tool``, as Python calls them: those in which shells and scripts of its users write."""
 
+NOT_THEIR_FAULT = (None, ErrorKind.QUEUE, ErrorKind.CANCELLED, ErrorKind.REJECTED, ErrorKind.UNANSWERED)
+"""Ends of a call that say nothing against who wanted it: the server's doing, or a person's decision."""
+
 
 def plain_text(data: bytes, content_type: str) -> str:
     """The text of a ``text/plain`` body, in UTF-8 or the charset that its type names (P74).
@@ -104,7 +107,7 @@ def human_tool_routes(services: Services, blocks: AddressBlocks) -> APIRouter:
         context = CallContext(turn_id=call.id, door=Door.HUMAN_TOOL, client_ip=address, depth=depth)
         result = await services.router.call(call, context)
         answer = result_object(call, result, iso_millis(time.time(), services.config.zone))
-        if result.error_kind not in (None, ErrorKind.QUEUE, ErrorKind.CANCELLED):  # those two are the server's doing
+        if result.error_kind not in NOT_THEIR_FAULT:
             await blocks.tool_failed(address)
         return JsonResponse(answer, 200 if result.ok else 500)
 

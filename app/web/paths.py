@@ -15,7 +15,8 @@ _REST = "path"
 
 _WITHIN_A_PART = frozenset({"str", "int", "float", "uuid"})
 
-_SECRETS = re.compile(r"(?i)(?<![^/])((?:pw|key|vcp_key|token)=)[^/]+")
+_SECRETS = re.compile(r"(?is)(?<![^/])((?:pw|key|token)=)[^/]+|(?<![^/])(vcp_key(?:=|%3d)).+")
+"""A key of WebSockets takes all that is left of a path: it may hold slashes."""
 _CALLBACK_TOKEN = re.compile(r"(?i)(/plugin-callback/+)[^/]+(/+[^/]+/+[^/]+/*)$")
 
 
@@ -26,7 +27,7 @@ def segments_of(path: str) -> list[str]:
 
 def shown_path(path: str) -> str:
     """``path`` as it may stand in a log: keys and tokens in it are masked (B5)."""
-    return _CALLBACK_TOKEN.sub(r"\1***\2", _SECRETS.sub(r"\1***", path))
+    return _CALLBACK_TOKEN.sub(r"\1***\2", _SECRETS.sub(r"\1\2***", path))
 
 
 def has_plain_parameters(path: str) -> bool:

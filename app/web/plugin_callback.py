@@ -82,7 +82,7 @@ def _refused(message: str, status: int) -> Response:
 
 async def _allowed(services: Services, request: Request, token: str, plugin: str, task: str) -> bool:
     """D19: this machine, connected nodes, calls and tasks that are known; and whoever has the key."""
-    if _is_local(request) or request.scope[CLIENT_IP] in services.node_addresses():
+    if _is_local(request) or request.scope[CLIENT_IP] in services.nodes.addresses():
         return True
     if bears_key(request.headers, services.key):
         return True

@@ -15,7 +15,8 @@ from starlette.types import ASGIApp
 from app.config.addresses import own_address
 from app.errors import ConfigError, both
 from app.web.connection import Connection
-from app.web.socket_connection import SocketConnection, SocketTraffic
+from app.web.socket_connection import SocketConnection
+from app.web.socket_traffic import OpenSockets
 
 BACKLOG = 2048
 GRACE = 3
@@ -29,24 +30,34 @@ ABANDON_SECONDS = 1.0
 
 _TICK = 0.1
 
+Settings = tuple[str, str, str]
+"""The settings that name a listener's address and port, and what else does."""
+
+_SETTINGS: Settings = ("HOST", "PORT", " or --host and --port")
+TOOL_SOCKET_SETTINGS: Settings = ("ToolSocketHost", "ToolSocketPort", "")
+
 
 @contextlib.asynccontextmanager
-async def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, *, grace: int = GRACE) -> AsyncIterator[str]:
+async def serve(
+    app: ASGIApp, host: str = "127.0.0.1", port: int = 0, *, grace: int = GRACE, settings: Settings = _SETTINGS
+) -> AsyncIterator[str]:
     """Serve ``app`` while the block runs; yields the base address without a path, such as ``http://127.0.0.1:4711``.
 
     Port 0 takes a free port. Lifespan events are sent; the access log is off; signals are left alone.
     Open answers have ``grace`` seconds to end. Raises ConfigError when the address is taken or none of this machine,
-    or when the application's start fails.
+    which names the ``settings`` that say it, or when the application's start fails.
     """
-    async with _serving(app, host, port, grace) as (address, _):
+    async with _serving(app, host, port, grace, settings) as (address, _):
         yield address
 
 
 @contextlib.asynccontextmanager
-async def _serving(app: ASGIApp, host: str, port: int, grace: int) -> AsyncIterator[tuple[str, _Server]]:
-    listener = _listener(host, port)
+async def _serving(
+    app: ASGIApp, host: str, port: int, grace: int, settings: Settings = _SETTINGS
+) -> AsyncIterator[tuple[str, _Server]]:
+    listener = _listener(host, port, settings)
     bound = listener.getsockname()[1]
-    sockets = SocketTraffic()
+    sockets = OpenSockets()
     server = _Server(
         uvicorn.Config(
             app,
@@ -113,7 +124,7 @@ async def serve_until_signal(
         await leaving.wait()
 
 
-def _listener(host: str, port: int) -> socket.socket:
+def _listener(host: str, port: int, settings: Settings) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         both_kinds = (
@@ -123,9 +134,9 @@ def _listener(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise ConfigError(
             both(
-                f"无法监听 {host} 端口 {port}：请更换 HOST / PORT，或停止占用该端口的程序",
+                f"无法监听 {host} 端口 {port}：请更换 {settings[0]} / {settings[1]}，或停止占用该端口的程序",
                 f"cannot listen on {host} port {port}: {error.strerror or error}; choose another address or port with "
-                "HOST and PORT in config.env or --host and --port, or stop the program that uses this one",
+                f"{settings[0]} and {settings[1]} in config.env{settings[2]}, or stop the program that uses this one",
             )
         ) from error
     listener.setblocking(False)

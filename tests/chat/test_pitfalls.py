@@ -29,6 +29,9 @@ class RecordedTools:
     def tools(self) -> Mapping[str, ToolSpec]:
         return self._specs
 
+    def addressed(self, name: str) -> ToolSpec | None:
+        return None
+
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
     ) -> ToolResult:

@@ -73,6 +73,9 @@ class Faulty:
     def tools(self) -> Mapping[str, ToolSpec]:
         return {"Faulty": ToolSpec("Faulty", "test", "Faulty")}
 
+    def addressed(self, name: str) -> ToolSpec | None:
+        return None
+
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
     ) -> ToolResult:

@@ -21,6 +21,7 @@ def test_the_next_steps_are_told_in_both_languages(capsys: pytest.CaptureFixture
     for words in ("+ config.env", "+ agent_map.json", "+ .vcp/server.key", "接下来 / next steps"):
         assert words in ended.out
     assert f"vcp serve --home '{home}'" in ended.out
+    assert f"vcp keys node NAME --home '{home}'" in ended.out
     assert (home / ".vcp" / "server.key").read_text().strip() not in ended.out
 
 

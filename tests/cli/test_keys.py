@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import stat
 from pathlib import Path
 
 import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from app.config.dotenv import parse
 from app.config.keys import KEY_FILE
 from app.home.lock import own_home
+from app.hub.clients import ClientType
+from app.hub.hub import PATHS
+from app.hub.node_key_file import NODE_KEYS_FILE, read_node_keys
 from app.tools.auth_code import AuthCode, write_auth_code
-from tests.cli.commands import command, refused
+from tests.cli.commands import Ended, command, refused
+from tests.hub.clients import address, connected
+from tests.program import started, vcp
+from tests.server import run
 
-NAMES = ("Key", "Image_Key", "File_Key", "VCP_Key", "AdminPassword", "API_Key")
+NAMES = ("Key", "Image_Key", "File_Key", "VCP_Key", "ToolSocketToken", "AdminPassword", "API_Key")
 
 
 @pytest.fixture(autouse=True)
@@ -145,3 +153,111 @@ def test_the_code_of_the_hour_is_shown_to_whoever_may_read_its_file(
     shown = command(capsys, "keys", "--home", tmp_path, "code")
     assert (shown.code, shown.out.strip(), shown.err) == (0, AuthCode(tmp_path)(), "")
     assert re.fullmatch(r"[1-9]\d{5}", shown.out.strip())
+
+
+def of_node(capsys: pytest.CaptureFixture[str], home: Path, *words: str) -> Ended:
+    return command(capsys, "keys", "--home", home, "node", *words)
+
+
+def test_a_node_gets_a_key_that_is_printed_once_with_the_command_for_its_machine(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "config.env").write_text("PORT=7001\nHOST=0.0.0.0\nKey=0123456789abcdef\n", encoding="utf-8")
+    made = of_node(capsys, tmp_path, "工作站", "--tools", "Echo，Dice, Echo")
+    key = made.out.strip()
+    assert (made.code, len(key), made.out.count("\n")) == (0, 43, 1), "only the key is on stdout, for --key-file"
+    assert "VCP_KEY=KEY vcp node --url ws://ADDRESS:7001 --name 工作站" in made.err
+    assert "HOST=" not in made.err
+    for words in ((), ("--show",)):
+        listed = command(capsys, "keys", "--home", tmp_path, *words).out
+        assert key not in listed
+        assert f"sha256:{read_node_keys(tmp_path).keys['工作站'].fingerprint}" in listed
+        assert "工具 / tools: Echo, Dice" in listed
+    assert key not in "".join(path.read_text() for path in (tmp_path / ".vcp").iterdir())
+
+
+def test_the_list_of_a_nodes_tools_changes_and_its_key_stays(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    of_node(capsys, tmp_path, "a")
+    digest = read_node_keys(tmp_path).keys["a"].digest
+    for words, told, tools in (
+        (("--tools", "X,Y"), "X, Y", ("X", "Y")),
+        (("--tools", ""), "none", ()),
+        (("--all-tools",), "any", None),
+    ):
+        changed = of_node(capsys, tmp_path, "a", *words)
+        assert (changed.code, changed.err) == (0, "")
+        assert changed.out.endswith(f"{told}\n")
+        entry = read_node_keys(tmp_path).keys["a"]
+        assert (entry.digest, entry.tools) == (digest, tools)
+
+
+def test_a_nodes_key_is_taken_back_and_listed_as_such(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    of_node(capsys, tmp_path, "a")
+    assert of_node(capsys, tmp_path, "a", "--revoke").code == 0
+    assert "revoked" in command(capsys, "keys", "--home", tmp_path).out
+    again = of_node(capsys, tmp_path, "a")
+    assert "counts no longer" in again.err
+    assert "revoked" not in command(capsys, "keys", "--home", tmp_path).out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("a#b",), "no name for a node"),
+        (("nobody", "--revoke"), "has a key that counts"),
+        (("a", "--tools", "x#y"), "no name of a tool"),
+        (("a", "--tools", "X", "--revoke"), "not allowed with"),
+        ((), "NAME"),
+    ],
+)
+def test_what_cannot_be_done_for_a_node_is_refused_and_changes_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    assert told in refused(capsys, "keys", "--home", tmp_path, "node", *words)
+    assert not (tmp_path / NODE_KEYS_FILE).exists()
+
+
+def test_no_key_is_made_that_could_not_be_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    of_node(capsys, tmp_path, "a")
+    before = (tmp_path / NODE_KEYS_FILE).read_bytes()
+    (tmp_path / "config.env").mkdir()
+    assert "config.env" in refused(capsys, "keys", "--home", tmp_path, "node", "a")
+    assert (tmp_path / NODE_KEYS_FILE).read_bytes() == before
+
+
+def test_a_faulty_entry_is_told_and_a_broken_file_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    of_node(capsys, tmp_path, "a")
+    path = tmp_path / NODE_KEYS_FILE
+    path.write_text(path.read_text().replace('"revoked": false', '"revoked": 0'))
+    told = command(capsys, "keys", "--home", tmp_path)
+    assert told.code == 0
+    assert "'a' does not say whether it is revoked" in told.err
+    path.write_text("{")
+    assert "cannot be used" in refused(capsys, "keys", "--home", tmp_path, "node", "b")
+
+
+def test_a_key_that_is_made_beside_a_running_server_counts_at_once_and_so_does_its_end(tmp_path: Path) -> None:
+    """As a person does it: a server of its own process, commands beside it."""
+
+    async def test() -> None:
+        (tmp_path / "config.env").write_text("Key=0123456789abcdef\nShutdownSeconds=0.1\n", encoding="utf-8")
+        with started("serve", "--port", "0", cwd=tmp_path) as server:
+            made = await asyncio.to_thread(vcp, "keys", "node", "workshop", cwd=tmp_path)
+            url = address(server.base_url.removesuffix("/v1"), PATHS[ClientType.NODE], made.stdout.strip())
+            async with connected(url) as node:
+                await node.nothing_waits()
+                ended = await asyncio.to_thread(vcp, "keys", "node", "workshop", "--revoke", cwd=tmp_path)
+                assert ended.returncode == 0
+                with pytest.raises(ConnectionClosed) as closed:
+                    await node.receive()
+                assert closed.value.rcvd is not None
+                assert closed.value.rcvd.code == 1008
+            with pytest.raises(InvalidStatus):
+                async with connected(url):
+                    pass
+            assert await asyncio.to_thread(server.stop) == 0
+            assert made.stdout.strip() not in server.logged
+
+    run(test())

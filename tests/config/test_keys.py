@@ -100,7 +100,7 @@ def test_a_key_is_in_no_representation(tmp_path: Path) -> None:
     assert key.value not in repr(key)
 
 
-@pytest.mark.parametrize("name", ["Key", "Image_Key", "File_Key"])
+@pytest.mark.parametrize("name", ["Key", "Image_Key", "File_Key", "VCP_Key", "ToolSocketToken"])
 @pytest.mark.parametrize("value", ["please-change-me", "please-change-me-too", "Please-Change-Me"])
 def test_a_placeholder_is_refused_where_other_machines_get_in(tmp_path: Path, name: str, value: str) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -111,7 +111,7 @@ def test_a_placeholder_is_refused_where_other_machines_get_in(tmp_path: Path, na
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-@pytest.mark.parametrize("name", ["Key", "Image_Key", "File_Key"])
+@pytest.mark.parametrize("name", ["Key", "Image_Key", "File_Key", "VCP_Key", "ToolSocketToken"])
 def test_the_key_of_clients_without_a_key_is_refused_everywhere(tmp_path: Path, name: str, host: str) -> None:
     with pytest.raises(ConfigError, match='is "undefined"'):
         check_bind(load(tmp_path, {"HOST": host, name: "undefined"}))

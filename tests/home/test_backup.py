@@ -7,6 +7,7 @@ import os
 import sqlite3
 import stat
 import tarfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +19,8 @@ from app.home.archive import MANIFEST, ArchiveError, parse_manifest
 from app.home.backup import BackupReport, write_backup
 from app.home.lock import own_home
 from app.home.restore import restore, verified
+from app.hub.node_key_file import make_node_key
+from app.hub.node_keys import NodeKeys
 from tests.home.installations import old_installation, snapshot, write, write_database
 
 
@@ -333,3 +336,17 @@ def test_a_database_in_a_folder_where_sqlite_may_make_no_files_is_copied_by_its_
             assert member.read() == path.read_bytes()
         else:
             assert "home/VectorStore/knowledge_base.sqlite" not in tar.getnames()
+
+
+def test_nodes_keep_their_keys_over_a_backup_and_nothing_of_the_moment_is_in_it(home: Path, tmp_path: Path) -> None:
+    key = make_node_key(home, "workshop", 0, tools=("Echo",))
+    with own_home(home, "serve") as ownership:
+        ownership.tell("http://127.0.0.1:6005")
+        names = members_of(home, tmp_path)
+    state = {name for name in names if name.startswith("home/.vcp/") and name.count("/") == 2}
+    assert "home/.vcp/node_keys.json" in state
+    assert not {f"home/.vcp/{name}" for name in ("lock", "owner.json", "node_keys.lock")} & names
+    restored = tmp_path / "restored"
+    restore(tmp_path / "b.tar.gz", restored, verified(tmp_path / "b.tar.gz"))
+    assert NodeKeys(restored, time.monotonic).identify(key) == "workshop"
+    assert stat.S_IMODE((restored / ".vcp" / "node_keys.json").stat().st_mode) == 0o600

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.errors import ConfigError
 from app.home.lock import Owner
-from app.home.running_server import ToolAnswer, call_through, request_text
+from app.home.running_server import ToolAnswer, ask, call_through, request_text
 from app.protocol.tool_blocks import parse_request
 from app.tools.text_calls import call_from_block
 from tests.server import ECHO, KEY, run, running, write_plugin
@@ -91,6 +91,21 @@ def test_a_failing_tool_and_a_missing_one_are_answers_and_a_wrong_key_is_an_erro
                 await call_through(owner, "wrong", request_text("Echo", {}))
             with pytest.raises(ConfigError, match=r"refused the request \(400\)"):
                 await call_through(owner, KEY, "no block")
+
+    run(test())
+
+
+def test_what_the_server_knows_is_asked_with_its_status(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(tmp_path, "http://127.0.0.1:9") as server:
+            owner = Owner(1, server.url, "serve")
+            assert await ask(owner, KEY, "GET", "/v1/nodes") == (200, {"nodes": []})
+            assert (await ask(owner, KEY, "GET", "/v1/nowhere"))[0] == 404
+            assert await ask(owner, KEY, "GET", "/healthz") == (200, None), "a word is no JSON"
+            status, told = await ask(owner, KEY, "POST", "/v1/schedule_task", {"task_id": "\ud800"})
+            assert (status, isinstance(told, dict)) == (400, True)
+            with pytest.raises(ConfigError, match="does not take the key"):
+                await ask(owner, "wrong", "GET", "/v1/nodes")
 
     run(test())
 

@@ -7,6 +7,8 @@ import logging
 import pytest
 
 from app.extend import (
+    ApprovalAsked,
+    ApprovalSettled,
     BackgroundResult,
     CallContext,
     CallFinished,
@@ -41,6 +43,18 @@ def finished(result: ToolResult, outcome: Outcome, tool: str = "Echo") -> CallFi
     [
         (BackgroundResult("Video", "t-7", {"message": SECRET}, None), logging.INFO, ["t-7 of Video"]),
         (CallFound("t1", "c1", "Echo", "inside a think part"), logging.INFO, ["Echo", "inside a think part"]),
+        (
+            ApprovalAsked("a-1", ToolCall("c1", "Echo", {"key": SECRET}), CallContext("t1", Door.AGENT), 0.0, 300.0),
+            logging.INFO,
+            ["c1", "Echo", "agent", "300 s", "a-1"],
+        ),
+        (
+            ApprovalSettled("a-1", "Echo", True, "VCPLog client client-1 from ::1"),
+            logging.INFO,
+            ["a-1 of Echo", "approved by VCPLog client client-1 from ::1"],
+        ),
+        (ApprovalSettled("a-1", "Echo", False, "x", "why not"), logging.INFO, ["rejected by x: why not"]),
+        (ApprovalSettled("a-1", "Echo", None, "", "no answer in time"), logging.INFO, ["not decided: no answer"]),
         (
             finished(ToolResult(structured={"out": SECRET}), Outcome.SUCCESS),
             logging.INFO,

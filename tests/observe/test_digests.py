@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from app.extend import CallContext, CallFinished, Door, Event, FirstToken, Outcome, TaskFinished, ToolCall, ToolResult
+from app.extend import (
+    ApprovalAsked,
+    CallContext,
+    CallFinished,
+    Door,
+    Event,
+    FirstToken,
+    Outcome,
+    TaskFinished,
+    ToolCall,
+    ToolResult,
+)
 from app.observe.bus import EventBus
-from app.observe.digests import MAX_DEPTH, digested
+from app.observe.digests import digested
+from app.protocol.digests import MAX_DEPTH
 
 PICTURE = "data:image/png;base64," + "QUJD" * 1000
 
@@ -47,6 +60,15 @@ def test_all_other_events_stay_the_very_same(text: str) -> None:
     assert digested(token) is token
 
 
+def test_a_call_that_waits_for_approval_holds_no_picture_in_a_queue() -> None:
+    call = ToolCall("c", "Draw", {"p": PICTURE})
+    event = digested(ApprovalAsked("a", call, CallContext("t", Door.STREAM), 0.0, 1.0))
+    assert isinstance(event, ApprovalAsked)
+    assert event.call.arguments["p"].startswith("data:image/png;base64,[sha256 ")
+    same = ApprovalAsked("a", replace(call, arguments={"p": "x"}), CallContext("t", Door.STREAM), 0.0, 1.0)
+    assert digested(same) is same
+
+
 def test_results_of_scheduled_calls_are_treated_like_those_of_others() -> None:
     event = digested(TaskFinished("t", "Draw", 0.0, ToolResult(PICTURE)))
     assert isinstance(event, TaskFinished)
@@ -79,3 +101,12 @@ def test_listeners_get_the_picture_and_subscribers_its_digest() -> None:
         assert "QUJD" not in queued.result.structured
 
     asyncio.run(main())
+
+
+def test_a_picture_inside_a_text_is_a_digest_and_the_text_around_it_stays() -> None:
+    text = f"Here: ![cat]({PICTURE}) and ![dot](data:image/png;base64,QUJD)."
+    shown = digested(finished(ToolResult(structured={"text": text})))
+    assert isinstance(shown, CallFinished)
+    digest = hashlib.sha256(PICTURE.partition(",")[2].encode()).hexdigest()
+    expected = f"Here: ![cat](data:image/png;base64,[sha256 {digest}, 4000 characters])"
+    assert shown.result.structured["text"] == f"{expected} and ![dot](data:image/png;base64,QUJD)."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -163,6 +164,19 @@ def test_names_of_tools_and_plugins_are_limited_and_hostile_ones_stay_in_their_l
     metrics = Metrics(Clock())
     metrics.observe(finished('a"} 1\nvcp_x 2\\'))
     assert "\nvcp_x" not in metrics.text().decode()
+
+
+def test_a_tool_is_counted_under_its_own_name_however_its_call_was_written() -> None:
+    metrics = Metrics(Clock())
+    spec = ToolSpec(name="Novel", origin="local", display="Novel")
+    for written in ("Novel", "Novel.Read", "novel_read", "attic#Novel"):
+        metrics.observe(replace(finished(written), spec=spec))
+    metrics.observe(finished("made up by a model", known=False))
+    tools = {name: count for name, count in numbers(metrics).items() if name.startswith("vcp_tool_calls_total")}
+    assert tools == {
+        'vcp_tool_calls_total{outcome="success",tool="Novel"}': 4,
+        'vcp_tool_calls_total{outcome="success",tool="unknown"}': 1,
+    }
 
 
 def test_turns_that_never_end_are_not_remembered_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

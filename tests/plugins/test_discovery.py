@@ -50,6 +50,36 @@ def folders(found: PluginSet) -> list[tuple[str, str]]:
     return [(item.name, f"{item.folder.parent.name}/{item.folder.name}") for item in found.plugins]
 
 
+def command(id: str, own: Any) -> dict[str, Any]:
+    return {"commandIdentifier": id, "description": "d", "toolName": own}
+
+
+def test_a_tool_name_that_is_taken_already_is_left_out_and_told(home: Path, program: Path) -> None:
+    """D69: a plugin's name beats those of commands, and the first command has it; over reloads and folders too."""
+    plugin(home, "a", "Novel", capabilities={"invocationCommands": [command("r", "novel_read"), command("s", "Echo")]})
+    plugin(
+        home, "b", "Other", capabilities={"invocationCommands": [command("x", "novel_read"), command("y", "no.name")]}
+    )
+    plugin(program, "c", "Echo")
+    first = search(home, program)
+    for found in (first, search(home, program, before=first)):
+        assert [[one.tool_name for one in item.manifest.commands] for item in found.plugins] == [
+            ["novel_read", None],
+            [None, None],
+            [],
+        ]
+        allowed = "1 to 64 letters, digits, _ and - are allowed"
+        assert found.problems == (
+            f"{home}/a/plugin-manifest.json: field toolName: Echo is already a name of Echo; ignored",
+            f"{home}/b/plugin-manifest.json: field toolName: novel_read is already a name of Novel; ignored",
+            f"{home}/b/plugin-manifest.json: field toolName: no.name is no name: {allowed}; ignored",
+        )
+        assert set(found.problems) == {text for item in found.plugins for text in item.manifest.complaints}
+    (home / "a" / "plugin-manifest.json").unlink()
+    again = search(home, program, before=first)
+    assert [one.tool_name for one in again.plugins[0].manifest.commands] == ["novel_read", None]
+
+
 def test_the_home_comes_first_and_folders_by_name(home: Path, program: Path) -> None:
     plugin(home, "b", "Beta")
     plugin(home, "a", "Zeta")

@@ -14,7 +14,7 @@ import pytest
 
 from app.demo.script import Answer, Received, Reply, json_reply, say
 from app.demo.scripted import ScriptedUpstream
-from app.extend import CallContext, CallStarted, Door, ErrorKind, Pushed, ToolCall, TurnFinished
+from app.extend import CallContext, CallStarted, Door, ErrorKind, Informed, Pushed, ToolCall, TurnFinished
 from app.plugins.in_process_context import STORES, store_dir
 from tests.plugins.modules import alone, call, serving, until, write_module
 from tests.server import ECHO, call_text, chat_body, run, running, write_plugin
@@ -298,6 +298,36 @@ def test_a_push_is_an_event_at_once_from_the_loop_and_from_threads(alone: Path, 
             services.events.listen(pushed.append, Pushed)  # type: ignore[arg-type]  # only of this kind
             assert (await call(services, "X")).ok
             assert pushed == [Pushed("X", "note", {"a": 1}, "VCPLog"), Pushed("X", "all", [], None)]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("method", ["async def", "def"])
+def test_those_who_watch_the_inner_workings_are_told_from_the_loop_and_from_threads(alone: Path, method: str) -> None:
+    write_module(alone, "X", plugin("context.inform({'type': 'DETAILS', 'a': [1]})\nreturn 1", method))
+
+    async def main() -> None:
+        async with serving(alone) as services:
+            told: list[Informed] = []
+            services.events.listen(told.append, Informed)  # type: ignore[arg-type]  # only of this kind
+            assert (await call(services, "X")).ok
+            assert told == [Informed("X", {"type": "DETAILS", "a": [1]})]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("message", ["{}", "{'type': 7}", "['type']", "'type'", "None", "{'type': 'x', 'y': {1}}"])
+def test_what_is_no_message_with_a_type_is_an_error_of_the_plugin(alone: Path, message: str) -> None:
+    write_module(alone, "X", plugin(f"context.inform({message})"))
+
+    async def main() -> None:
+        async with serving(alone) as services:
+            told: list[Informed] = []
+            services.events.listen(told.append, Informed)  # type: ignore[arg-type]  # only of this kind
+            result = await call(services, "X")
+            assert result.error_kind is ErrorKind.EXECUTION or result.error_kind is ErrorKind.PLUGIN
+            assert " / " in result.message  # in both languages
+            assert told == []
 
     asyncio.run(main())
 

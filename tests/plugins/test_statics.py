@@ -49,6 +49,20 @@ def test_p78_a_chat_before_the_first_refresh_sees_the_loading_text(bench: Static
     bench.run(work)
 
 
+def test_only_good_texts_of_the_plugins_asked_for_are_handed_out(bench: StaticBench) -> None:
+    bench.script("Weather", "print('dry')", keys=("{{A}}", "{{B}}"))
+    bench.script("News", "print('none')")
+    bench.script("Broken", "raise SystemExit(1)")
+
+    async def work(statics: StaticPlugins) -> None:
+        for name in ("Weather", "News", "Broken"):
+            await bench.runs(name, 1)
+        assert statics.texts(("Weather", "Broken")) == {"A": "dry", "B": "dry"}
+        assert statics.texts(()) == {}
+
+    bench.run(work)
+
+
 def test_the_last_good_value_is_kept_and_one_that_never_worked_says_why(bench: StaticBench) -> None:
     """Our reading of O16: the first failure takes the place of the loading text."""
     bench.plugin("News", "sh run.sh")

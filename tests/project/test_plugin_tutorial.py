@@ -197,7 +197,7 @@ def test_the_tutorial_names_every_field_of_a_manifest_that_has_an_effect() -> No
     looked_up |= set(re.findall(r'self\._(?:text|flag|object|list)\([\w.]+, "(\w+)"', source))
     assert {"name", "communication", "refreshIntervalCron", "typed", "eager"} <= looked_up
     described = TEXT.partition("## All fields of a manifest")[2]
-    without_effect = {"toolName", "hasApiRoutes"}
+    without_effect = {"hasApiRoutes"}
     wanted = sorted(looked_up - without_effect)
     assert [name for name in wanted if not re.search(rf"`(?:\w+\.)*{name}[`.]", described)] == []
 

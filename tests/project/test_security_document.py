@@ -6,8 +6,10 @@ import re
 from base64 import urlsafe_b64decode
 
 from app.config.keys import strong_value
+from app.config.live_file import LOOK_SECONDS
 from app.config.settings import names, read
 from app.extend import Access
+from app.hub.node_key_file import NODE_KEYS_FILE
 from app.tools.callback_tokens import TOKEN_BYTES
 from app.web import admin_access, blocking, body, connection
 from app.web.app import OWN_ACCESS
@@ -47,6 +49,28 @@ def test_the_numbers_are_those_of_the_code() -> None:
     floods = cells("Floods")
     assert f"{connection.MAX_HEAD_BYTES // 1024} KiB and {connection.HEAD_SECONDS:g} s for a head" in floods
     assert f"{body.SILENCE_SECONDS:g} s of silence in a body, {connection.SEND_SECONDS:g} s for a client" in floods
+
+
+def test_the_numbers_of_websockets_are_those_of_the_code() -> None:
+    default, _ = read({})
+    key_bytes = len(urlsafe_b64decode(f"{strong_value()}="))
+    assert f"{key_bytes * 8} bits each" in cells("Keys of nodes")
+    assert f"`{NODE_KEYS_FILE.as_posix()}`, mode 0600" in cells("Keys of nodes")
+    assert LOOK_SECONDS == 1
+    assert "within a second" in cells("Keys of nodes")
+    floods = cells("Floods over WebSockets")
+    assert f"{default.socket_max_connections:,} connections" in floods
+    assert (
+        f"{default.socket_frames_per_second} messages a second of at most {default.socket_max_frame_mb} MiB (nodes "
+        f"{default.node_max_frame_mb}, tool clients {default.tool_socket_frame_mb})" in floods
+    )
+    assert f"{default.socket_queue_mb} MiB may wait" in floods
+    assert f"{default.socket_incoming_mb} MiB of unfinished messages" in floods
+    port = cells("The port of tool clients")
+    assert default.tool_socket_port == 0
+    assert (
+        f"{default.tool_socket_max_connections} connections, {default.tool_socket_frames_per_second} messages" in port
+    )
 
 
 def test_all_that_is_open_to_everybody_is_named() -> None:

@@ -47,6 +47,9 @@ class Tools:
     def tools(self) -> Mapping[str, ToolSpec]:
         return self.specs
 
+    def addressed(self, name: str) -> ToolSpec | None:
+        return None
+
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
     ) -> ToolResult:
@@ -104,7 +107,7 @@ class Bench:
         self.runner = ScheduleRunner(
             self.folder,
             self.router.call,
-            lambda name: found[1] if (found := self.router.find(name)) else None,
+            self.router.find_spec,
             self.bus,
             clock=lambda: self.now,
             zone=lambda: ZONE,

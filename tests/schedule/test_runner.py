@@ -266,7 +266,7 @@ def test_a_failed_task_that_is_moved_back_runs_again(bench: Bench) -> None:
     async def main() -> None:
         async with bench.running():
             await until(bench.finished)
-            bench.tools.specs["Refuse"] = bench.tools.specs["Echo"]
+            bench.tools.specs = {**bench.tools.specs, "Refuse": bench.tools.specs["Echo"]}
             (bench.folder.failed / "t.json").rename(bench.folder.waiting / "t.json")
             await until(lambda: len(bench.finished()) == 2)
 

@@ -69,7 +69,7 @@ OBJECTS = [
     *[
         (bad(kind, "why"), None, {"plugin_execution_error": "why", **STAMP})
         for kind in ErrorKind
-        if kind is not ErrorKind.PLUGIN
+        if kind not in (ErrorKind.PLUGIN, ErrorKind.REJECTED, ErrorKind.UNANSWERED)
     ],
 ]
 
@@ -212,3 +212,32 @@ def test_the_limit_holds_for_all_text_of_a_rich_result_together_and_leaves_pictu
     assert str(cut[2]["text"]).startswith("b" * 40 + "\n[结果过长")
     exact = model_parts(outcome(ok({"content": parts}, *parts)), AT, ResultFormat(max_chars=180))
     assert exact == parts
+
+
+@pytest.mark.parametrize("profile", ["baseline", "head"])
+def test_a_rejection_says_that_a_person_said_no(profile: Profile) -> None:
+    rejected = outcome(bad(ErrorKind.REJECTED, "no"), "Nova")
+    value = {"plugin_error": "no", "error_type": "approval_rejected", "rejected_by_user": True, "MaidName": "Nova"}
+    assert result_object(rejected.call, rejected.result, AT) == {**value, **STAMP}
+    (part,) = model_parts(rejected, AT, ResultFormat(profile))
+    assert '"rejected_by_user":true' in part["text"]
+    unanswered = outcome(bad(ErrorKind.UNANSWERED, "late"))
+    assert result_object(unanswered.call, unanswered.result, AT) == {
+        "plugin_execution_error": "late",
+        "error_type": "approval_timeout",
+        **STAMP,
+    }
+
+
+def test_secrets_are_masked_before_a_model_reads_a_result_if_that_is_wanted() -> None:
+    token = "sk-" + "a" * 20
+    for result in (
+        ok({"api_key": "x", "text": token}),
+        ok(f"{token}"),
+        ok(None, text_part(f"see {token}"), PIC),
+        bad(ErrorKind.PLUGIN, f"failed with {token}"),
+    ):
+        told = str(model_parts(outcome(result), AT, ResultFormat(private=True)))
+        assert token not in told and "'x'" not in told and "***" in told
+        assert token in str(model_parts(outcome(result), AT, ResultFormat()))
+    assert model_parts(outcome(ok(None, PIC)), AT, ResultFormat(private=True)) == [PIC]

@@ -43,9 +43,15 @@ class Events:
 class Source:
     """Tools that answer with what they were given."""
 
-    def __init__(self, *specs: ToolSpec, work: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self,
+        *specs: ToolSpec,
+        work: Callable[..., Any] | None = None,
+        unlisted: Mapping[str, ToolSpec] | None = None,
+    ) -> None:
         self._specs = {spec.name: spec for spec in specs}
         self._work = work
+        self._unlisted = unlisted or {}
         self.calls: list[ToolCall] = []
 
     def changed(self, told: Callable[[], None]) -> None:
@@ -53,6 +59,9 @@ class Source:
 
     def tools(self) -> Mapping[str, ToolSpec]:
         return self._specs
+
+    def addressed(self, name: str) -> ToolSpec | None:
+        return self._unlisted.get(name)
 
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
@@ -198,7 +207,7 @@ def test_a_call_that_the_server_ended_counts_as_cancelled_too() -> None:
         ("B", "far", None),
         ("Wan2.1Video", "local", None),
         ("Wan2.1Video.make", "local", "make"),
-        ("A.literal", "far", None),
+        ("A.literal", "local", "literal"),
         ("A.", None, None),
         (".A", None, None),
         (".", None, None),
@@ -217,6 +226,31 @@ def test_names_with_and_without_dots(name: str, origin: str | None, wanted: str 
         assert result.structured == {"origin": origin, "command": wanted}
 
 
+def test_a_name_that_nobody_lists_is_asked_for_and_its_call_and_events_keep_it_as_written() -> None:
+    far = Source(tool("Echo", origin="far"), unlisted={"attic#Echo": tool("Echo", origin="attic")})
+    local = Source(tool("Echo"), unlisted={"Echo": tool("Echo", origin="shadow")})
+    events = Events()
+    router = Router([local, far], [], events)
+    assert ask(router, "attic#Echo").structured == {"origin": "attic", "command": None}
+    assert [call.tool for call in far.calls] == ["attic#Echo"]
+    started, finished = events.seen
+    assert isinstance(started, CallStarted)
+    assert (started.tool, started.origin) == ("attic#Echo", "attic")
+    assert isinstance(finished, CallFinished)
+    assert (finished.call.tool, finished.spec) == ("attic#Echo", tool("Echo", origin="attic"))
+    assert ask(router, "Echo").structured == {"origin": "local", "command": None}
+    assert ask(router, "cellar#Echo").error_kind is ErrorKind.UNKNOWN_TOOL
+
+
+def test_a_command_may_be_named_behind_an_address_too() -> None:
+    far = Source(unlisted={"attic#Echo": tool("Echo", command("run"), origin="attic")})
+    router = Router([far], [], Events())
+    assert ask(router, "attic#Echo.run").structured == {"origin": "attic", "command": "run"}
+    assert [call.tool for call in far.calls] == ["attic#Echo.run"]
+    for name in ("attic#Echo.walk", "cellar#Echo.run", "attic#Echo.", ".run"):
+        assert ask(router, name).error_kind is ErrorKind.UNKNOWN_TOOL
+
+
 def test_of_equal_names_the_first_source_wins_and_keeps_its_order() -> None:
     router = Router(
         [Source(tool("B"), tool("A")), Source(tool("C", origin="far"), tool("A", origin="far"))], [], Events()
@@ -226,6 +260,90 @@ def test_of_equal_names_the_first_source_wins_and_keeps_its_order() -> None:
         ("A", "local"),
         ("C", "far"),
     ]
+
+
+class Noting:
+    """A guard that lets everything pass and remembers what it was shown."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str | None, str | None]] = []
+
+    async def check(self, spec: ToolSpec | None, call: ToolCall, context: CallContext) -> ToolResult | None:
+        self.seen.append((call.tool, spec and spec.name, call.command))
+        return None
+
+
+NOVEL = tool("Novel", ToolCommand("Read", "read", "d", tool_name="novel_read"), command("Write"))
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("novel_read", "read"), ("Novel.Read", "Read"), ("Novel.read", "read"), ("Novel", None), ("Nobody", None)],
+)
+def test_guards_and_events_see_the_name_as_written_the_tool_and_its_command(name: str, wanted: str | None) -> None:
+    events, guard = Events(), Noting()
+    ask(Router([Source(NOVEL)], [guard], events), name)
+    whose = None if name == "Nobody" else "Novel"
+    assert guard.seen == [(name, whose, wanted)]
+    finished = events.finished
+    assert (finished.call.tool, finished.call.command, finished.spec and finished.spec.name) == (name, wanted, whose)
+    assert [event.tool for event in events.seen if isinstance(event, CallStarted)] == [name] * (whose is not None)
+
+
+def test_a_callers_own_word_for_the_command_does_not_count() -> None:
+    source = Source(NOVEL)
+    call = ToolCall("c1", "Novel", {}, command="Write")
+    asyncio.run(Router([source], [], Events()).call(call, CONTEXT))
+    assert [call.command for call in source.calls] == [None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refused"),
+    [
+        ({"command": "Write"}, True),
+        ({"COMMAND": " Write "}, True),
+        ({"command": "Read"}, False),
+        ({"command": "novel_read"}, False),
+        ({"command": "anything else"}, False),
+        ({}, False),
+    ],
+)
+def test_what_a_guard_allowed_by_name_cannot_become_another_command(arguments: dict[str, str], refused: bool) -> None:
+    source, events = Source(NOVEL), Events()
+    result = ask(Router([source], [], events), "novel_read", **arguments)
+    assert (result.error_kind is ErrorKind.EXECUTION) is refused
+    assert (source.calls == []) is refused
+    assert ('"Write"' in result.message) is refused
+    assert isinstance(events.finished, CallFinished)
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("Novel", "read"), ("novel_read", "read"), ("Novel.Read", "read")])
+def test_a_program_is_told_the_word_it_knows_where_a_model_wrote_the_commands_own_name(name: str, wanted: str) -> None:
+    source = Source(NOVEL)
+    assert ask(Router([source], [], Events()), name, Command=" novel_read ", text="novel_read").ok
+    assert source.calls[0].arguments == {"Command": wanted, "text": "novel_read"}
+    assert source.calls[0].texts == source.calls[0].arguments
+
+
+def test_an_argument_command_that_is_the_commands_own_stays_its_own() -> None:
+    source = Source(tool("Shell", command("run", command={"type": "string"}), command("stop")))
+    assert ask(Router([source], [], Events()), "Shell.run", command="stop").ok
+    assert source.calls[0].arguments == {"command": "stop"}
+
+
+def test_names_are_those_of_now_and_what_is_not_in_force_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    source = Source(tool("A"))
+    far = Source(tool("novel_read", origin="far"))
+    router = Router([source, far], [], Events())
+    assert router.find("novel_read") is not None
+    assert [listed.name for listed in router.listed()] == ["A", "novel_read"]
+    source._specs = {"Novel": NOVEL}
+    assert router.find("A") is None
+    assert [listed.name for listed in router.listed()] == ["novel_read", "Novel.Write"]
+    assert list(router.specs()) == ["Novel"]
+    far._specs = {**far._specs, "B": tool("B", origin="far")}
+    assert router.find("B") is not None
+    assert caplog.messages == ["tool novel_read of far is not used: a command on this machine is that"]
 
 
 TEXT = {"type": "string"}
@@ -252,7 +370,7 @@ def test_names_of_arguments_are_folded_to_declared_ones(
     declared: list[str], given: dict[str, str], expected: dict[str, str]
 ) -> None:
     spec = tool("A", command("only", **dict.fromkeys(declared, TEXT)))
-    prepared = prepare_arguments(spec, ToolCall("c", "A", given, texts=given), None)
+    prepared = prepare_arguments(spec, ToolCall("c", "A", given, texts=given))
     assert dict(prepared.arguments) == expected
     assert dict(prepared.texts) == expected
 
@@ -261,7 +379,7 @@ def test_of_several_commands_the_named_one_decides_and_without_one_all_together(
     spec = tool("A", command("make", imageSize=TEXT), command("cut", image_size=TEXT, depth=TEXT))
 
     def named(given: dict[str, str], by_name: str | None = None) -> dict[str, Any]:
-        return dict(prepare_arguments(spec, ToolCall("c", "A", given, texts=given), by_name).arguments)
+        return dict(prepare_arguments(spec, ToolCall("c", "A", given, texts=given, command=by_name)).arguments)
 
     assert named({"command": "make", "IMAGESIZE": "1"}) == {"command": "make", "imageSize": "1"}
     assert named({"Command": " cut ", "IMAGESIZE": "1"}) == {"Command": " cut ", "image_size": "1"}
@@ -308,7 +426,7 @@ def test_typed_commands_get_values_and_untyped_ones_the_text(name: str, text: st
     for typed, expected in [(True, value), (False, text)]:
         spec = tool("A", ToolCommand("only", "only", "d", parameters=PARAMETERS, typed=typed))
         call = ToolCall("c", "A", {name: text}, texts={name: text})
-        prepared = prepare_arguments(spec, call, None)
+        prepared = prepare_arguments(spec, call)
         assert prepared.arguments == {name: expected}
         assert prepared.texts == {name: text}
 
@@ -316,11 +434,11 @@ def test_typed_commands_get_values_and_untyped_ones_the_text(name: str, text: st
 def test_values_that_did_not_come_as_text_are_not_converted() -> None:
     spec = tool("A", ToolCommand("only", "only", "d", parameters=PARAMETERS, typed=True))
     call = ToolCall("c", "A", {"n": "7", "list": [1]}, texts={})
-    assert prepare_arguments(spec, call, None).arguments == {"n": "7", "list": [1]}
+    assert prepare_arguments(spec, call).arguments == {"n": "7", "list": [1]}
 
 
 @pytest.mark.parametrize("parameters", [{}, {"properties": None}, {"properties": []}, {"properties": {"n": True}}])
 def test_odd_schemas_do_no_harm(parameters: dict[str, Any]) -> None:
     spec = tool("A", ToolCommand("only", "only", "d", parameters=parameters, typed=True))
-    prepared = prepare_arguments(spec, ToolCall("c", "A", {"n": "7"}, texts={"n": "7"}), None)
+    prepared = prepare_arguments(spec, ToolCall("c", "A", {"n": "7"}, texts={"n": "7"}))
     assert prepared.arguments == {"n": "7"}

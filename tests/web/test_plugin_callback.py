@@ -15,7 +15,8 @@ from starlette.types import ASGIApp
 
 from app.config.home_folders import HOME_FOLDERS, make_home
 from app.config.snapshot import load
-from app.extend import BackgroundResult, Event, ToolPush
+from app.extend import BackgroundResult, Event, SocketRequest, ToolPush
+from app.hub.clients import ClientType
 from app.services import Services
 from app.tools import background_results
 from app.web.app import create_app
@@ -42,7 +43,7 @@ class Installation:
         (home / "config.env").write_text("\n".join(("API_URL=http://127.0.0.1:9", *config)), encoding="utf-8")
         self.home = home
         self.folder = home / "VCPAsyncResults"
-        self.services = Services(load(home, {}), KEY, node_addresses=lambda: {NODE})
+        self.services = Services(load(home, {}), KEY)
         self.app: ASGIApp = create_app(self.services)
         self.events: list[Event] = []
         self.services.events.listen(self.events.append)
@@ -65,6 +66,22 @@ class Installation:
         if not self.folder.exists():
             return {}
         return {path.name: json.loads(path.read_text(encoding="utf-8")) for path in self.folder.iterdir()}
+
+
+class Line:
+    """An open connection that says nothing."""
+
+    address = NODE
+    waiting = 0
+
+    def send(self, text: str | bytes) -> bool:
+        return bool(text)
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        pass
+
+    async def ping(self, seconds: float) -> float | None:
+        return None
 
 
 @pytest.fixture
@@ -118,7 +135,16 @@ def test_a_stranger_does_not_learn_which_plugins_there_are(server: Installation)
 
 
 def test_a_connected_node_needs_no_token(server: Installation) -> None:
-    assert server.sent("/plugin-callback/Video/7", client=NODE).json == DONE
+    async def main() -> None:
+        assert (await server.post("/plugin-callback/Video/7", client=NODE)).status == 401
+        channel = server.services.hub.handler(ClientType.NODE, SocketRequest("/vcp-distributed-server", NODE))
+        channel.opened(Line())
+        channel.text('{"type":"register_tools","data":{"serverName":"far","tools":[]}}')
+        assert (await server.post("/plugin-callback/Video/7", client=NODE)).json == DONE
+        channel.closed(1000)
+        assert (await server.post("/plugin-callback/Video/7", client=NODE)).status == 401
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("client", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"])

@@ -145,7 +145,7 @@ def _task(file: str, value: Json | JsonFault | None, plugins: PluginCheck) -> It
     if not isinstance(tool, str) or not tool:
         yield _find(Level.ERROR, "没有 tool_call.tool_name", "has no tool_call.tool_name", file, "tool_call")
         return
-    state = plugins.named(tool.partition(".")[0])
+    state = plugins.with_tool(tool)
     if state is None or state.status not in (Status.RUNS, Status.PORT, Status.PROGRAM):
         yield _find(
             Level.WARNING,

@@ -12,6 +12,7 @@ from app.config.snapshot import CONFIG_FILE
 from app.errors import ConfigError
 from app.home.checks.findings import Finding, Installation, Level, Topic, entries
 from app.home.known_keys import OWN_SECRETS, KnownKey, known_keys
+from app.hub.node_key_file import NODE_KEYS_FILE
 from app.plugins.discovery import PluginSet
 from app.protocol.loopback import is_loopback
 
@@ -97,7 +98,7 @@ def _equal(keys: list[KnownKey]) -> Iterator[Finding]:
 def _open_files(installation: Installation) -> Iterator[Finding]:
     """Files with secrets that other users of this machine may read."""
     home = installation.home
-    paths = [home / CONFIG_FILE, home / KEY_FILE, home / "Plugin" / "UserAuth" / "code.bin"]
+    paths = [home / CONFIG_FILE, home / KEY_FILE, home / NODE_KEYS_FILE, home / "Plugin" / "UserAuth" / "code.bin"]
     paths += [Path(entry.path) / CONFIG_FILE for entry in entries(home / "Plugin")]
     readable = [path for path in paths if _others_may_read(path)]
     if readable:

@@ -64,6 +64,14 @@ class PluginCheck:
         served = [state for state in found if state.status in (Status.RUNS, Status.PORT, Status.PROGRAM)]
         return next(iter([*served, *found]), None)
 
+    def with_tool(self, name: str) -> PluginState | None:
+        """The plugin that a call by this name means: by its own, that of a command, or ``Plugin.command``."""
+        for state in self.states:
+            commands = state.manifest.commands if state.manifest is not None else ()
+            if name in [command.tool_name for command in commands]:
+                return self.named(state.name)
+        return self.named(name) or self.named(name.rpartition(".")[0])
+
 
 def check_plugins(
     installation: Installation,

@@ -41,6 +41,18 @@ def test_a_preprocessor_that_does_not_run_here_is_good_to_know(tmp_path: Path) -
     assert told(found) == [("note", "preprocessor_order.json", "RAGDiaryPlugin")]
 
 
+def test_a_task_may_name_a_command_by_the_name_that_it_brings(tmp_path: Path) -> None:
+    command = {"commandIdentifier": "Read", "toolName": "novel_read", "description": "d"}
+    entry = {"command": "python main.py", "interpreter": "server"}
+    folder = write_manifest(tmp_path, "Novel", entryPoint=entry, capabilities={"invocationCommands": [command]})
+    write(folder, "main.py", "")
+    for number, name in enumerate(("novel_read", "Novel.Read", "Novel", "novel_write")):
+        task = TASK | {"tool_call": {"tool_name": name, "arguments": {}}}
+        write(tmp_path, f"VCPTimedContacts/{number}.json", json.dumps(task))
+    found = about(looked_at(tmp_path), Topic.FILES)
+    assert [finding.subject for finding in found if finding.level is Level.WARNING] == ["novel_write"]
+
+
 TASK = {
     "taskId": "t",
     "scheduledLocalTime": "2099-01-05T08:00:00+08:00",

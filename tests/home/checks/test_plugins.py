@@ -21,6 +21,22 @@ from tests.home.installations import direct, write, write_manifest
 HERE = {"entryPoint": {"command": "python main.py", "interpreter": "server"}}
 
 
+def test_a_tool_name_that_is_taken_or_none_is_a_warning(tmp_path: Path) -> None:
+    command = {"commandIdentifier": "c", "description": "d"}
+    for name, own in (("A", "go"), ("B", "go"), ("C", "A"), ("D", "a.b")):
+        plugin(tmp_path, name, capabilities={"invocationCommands": [command | {"toolName": own}]})
+    found = about(looked_at(tmp_path), Topic.PLUGINS)
+    assert [(finding.level, finding.file, finding.english.split(";")[0]) for finding in found] == [
+        (Level.WARNING, "Plugin/B/plugin-manifest.json", "field toolName: go is already a name of A"),
+        (Level.WARNING, "Plugin/C/plugin-manifest.json", "field toolName: A is already a name of A"),
+        (
+            Level.WARNING,
+            "Plugin/D/plugin-manifest.json",
+            "field toolName: a.b is no name: 1 to 64 letters, digits, _ and - are allowed",
+        ),
+    ]
+
+
 def plugin(home: Path, name: str, **manifest: Any) -> Path:
     """A plugin that can be started."""
     folder = write_manifest(home, name, **{**HERE, **manifest})

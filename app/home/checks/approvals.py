@@ -1,0 +1,68 @@
+"""Checks of ``toolApprovalConfig.json``: what is wrong with it, and rules that are about nothing (spec 7.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.config.approval_rules import FAR, FILE_NAME, MAX_FILE_BYTES, ApprovalFileError, read_rules
+from app.config.small_file import read_small
+from app.home.checks.findings import Finding, Installation, Level, Topic
+from app.home.checks.plugins import PluginCheck
+from app.protocol.arguments import fold
+
+
+def check_approvals(installation: Installation, plugins: PluginCheck) -> Iterator[Finding]:
+    """Findings about the file, which may be missing."""
+    try:
+        data = read_small(installation.home / FILE_NAME, MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        reason = error.strerror or str(error)
+        yield _useless(f"无法读取：{reason}", f"cannot be read: {reason}")
+        return
+    if len(data) > MAX_FILE_BYTES:
+        yield _useless(f"超过 {MAX_FILE_BYTES} 字节", f"is larger than {MAX_FILE_BYTES} bytes")
+        return
+    try:
+        rules, problems = read_rules(data)
+    except ApprovalFileError as error:
+        chinese, _, english = error.message.partition(" / ")
+        yield _useless(chinese, english, error.line)
+        return
+    for problem in problems:
+        chinese, _, english = problem.reason.partition(" / ")
+        yield Finding(Level.WARNING, Topic.FILES, chinese, english, FILE_NAME, problem.line, subject=problem.key)
+    if rules.enabled and not rules.rules and not rules.everything:
+        yield Finding(
+            Level.WARNING,
+            Topic.FILES,
+            "已启用，但没有规则：任何调用都无需批准",
+            "is switched on but has no rules: no call needs approval",
+            FILE_NAME,
+        )
+    manifests = [state.manifest for state in plugins.states if state.manifest is not None]
+    own = {command.tool_name for manifest in manifests for command in manifest.commands}
+    known = {fold(name) for name in (*(state.name for state in plugins.states), *own) if name}
+    for key in rules.rules:
+        tool = key.partition(":")[0]
+        if FAR not in tool and tool not in known and tool.partition(".")[0] not in known:
+            yield Finding(
+                Level.NOTE,
+                Topic.FILES,
+                "此处没有这个工具；若由节点或客户端提供则可忽略",
+                "this tool is not there; fine if a node or a client brings it",
+                FILE_NAME,
+                subject=key,
+            )
+
+
+def _useless(chinese: str, english: str, line: int | None = None) -> Finding:
+    return Finding(
+        Level.ERROR,
+        Topic.FILES,
+        f"{chinese}；以此启动的服务器会要求批准所有工具调用",
+        f"{english}; a server that starts with it wants approval for every tool call",
+        FILE_NAME,
+        line,
+    )

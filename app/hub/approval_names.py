@@ -1,0 +1,69 @@
+"""All names of a call that a rule may be about, so that no spelling of one gets around it (spec 7.6; D4, D68, D69)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from app.config.approval_rules import FAR
+from app.extend import LOCAL, Json, ToolCall, ToolCommand, ToolSpec
+from app.protocol.arguments import fold, to_text
+
+_COMMAND = re.compile(r"command[0-9]*")
+
+
+def names_of(spec: ToolSpec, call: ToolCall) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the call's tool, and those of its commands, in no order that matters.
+
+    A tool that is not on this machine also has its bare names behind ``FAR``, for rules about it on one node.
+    """
+    tools = {call.tool, spec.name, _bare(call.tool), _bare(spec.name)}
+    stems = {spec.name, _bare(spec.name)}
+    named = set(_named(spec, call))
+    addressed = _addressed(spec, call, named)
+    own = {command.tool_name for command in addressed if command.tool_name}
+    if spec.origin != LOCAL:
+        tools |= {FAR + _bare(name) for name in tools}
+        stems |= {FAR + _bare(spec.name)}
+        own |= {FAR + name for name in own}
+    named.update(name for command in addressed for name in (command.id, command.command, command.tool_name) if name)
+    commands = {f"{stem}{mark}{name}" for stem in stems for mark in ":." for name in named} | own
+    return tuple(tools), tuple(commands)
+
+
+def _bare(name: str) -> str:
+    return name.rpartition(FAR)[2]
+
+
+def _named(spec: ToolSpec, call: ToolCall) -> Iterator[str]:
+    """What the call itself calls its commands: behind the dot, in ``command`` and any ``command<N>``."""
+    if call.command:
+        yield call.command
+    head, dot, tail = _bare(call.tool).partition(_bare(spec.name) + ".")
+    if dot and not head:
+        yield tail
+    for name, value in call.arguments.items():
+        if _COMMAND.fullmatch(fold(name)):
+            for one in value if isinstance(value, list) else [value]:
+                text = _text(one)
+                if text:
+                    yield text
+
+
+def _addressed(spec: ToolSpec, call: ToolCall, named: Iterable[str]) -> list[ToolCommand]:
+    """The declared commands that the call means: the only one, those it names, the one whose own name it bears."""
+    if len(spec.commands) == 1:
+        return list(spec.commands)
+    wanted = {fold(name.strip()) for name in (*named, _bare(call.tool))}
+    return [
+        command
+        for command in spec.commands
+        if any(fold(name) in wanted for name in (command.id, command.command, command.tool_name) if name)
+    ]
+
+
+def _text(value: Json) -> str:
+    try:
+        return to_text(value) or ""
+    except (ValueError, RecursionError):  # no rule can be about it
+        return ""

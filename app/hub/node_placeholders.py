@@ -1,0 +1,114 @@
+"""Placeholders that far nodes fill (spec 3.4, 6.4; B16): texts of others, put in where no text of ours stands."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from app.extend import Found, Json, PromptContext, Trust
+from app.protocol.json_text import compact_json
+from app.protocol.prompt_texts import static_cut, static_unavailable
+from app.protocol.tool_values import clean
+
+log = logging.getLogger(__name__)
+
+MAX_KEYS = 500
+"""Placeholders of one node."""
+
+MAX_KEY_CHARS = 200
+NODE_VALUES = 4
+"""How many values of the greatest length one node may have in all."""
+
+_KEY = re.compile(rf"\{{\{{([^{{}}\r\n]{{1,{MAX_KEY_CHARS}}})\}}\}}")
+_NOTHING = re.compile(r"(?!)")
+
+
+class NodePlaceholders:
+    """The values of all nodes. It stands behind all sources of this server, which so keep their keys.
+
+    Of several nodes the first that fills a key keeps it until it goes. ``max_chars`` gives the longest value of now.
+    ``pattern`` is a new one when the keys are.
+    """
+
+    name = "node"
+    roles = frozenset({"system"})
+    trust = Trust.DATA
+    after_detectors = False
+
+    def __init__(self, max_chars: Callable[[], int]) -> None:
+        self._max_chars = max_chars
+        self._values: dict[str, dict[str, str]] = {}
+        self._owners: dict[str, str] = {}
+        self.pattern = _NOTHING
+
+    def update(self, node: str, said: Mapping[str, Json]) -> int:
+        """Take values of a node by placeholder, with or without braces; null takes one away. Returns how many are
+        left out: no names, or beyond a limit.
+        """
+        values = self._values.setdefault(node, {})
+        limit = self._max_chars()
+        left_out = 0
+        size = sum(map(len, values.values()))
+        for written, value in said.items():
+            key = _key(written)
+            if not key:
+                left_out += 1
+                continue
+            before = len(values.get(key, ""))
+            if value is None:
+                values.pop(key, None)
+                size -= before
+                continue
+            text = _text(value)
+            text = text if len(text) <= limit else f"{text[:limit]}\n{static_cut(key, limit)}"
+            if (key not in values and len(values) >= MAX_KEYS) or size - before + len(text) > NODE_VALUES * limit:
+                left_out += 1
+                continue
+            values[key] = text
+            size += len(text) - before
+        self._arrange()
+        return left_out
+
+    def forget(self, node: str) -> None:
+        """A node is gone, and its values with it."""
+        if self._values.pop(node, None) is not None:
+            self._arrange()
+
+    async def resolve(self, found: Sequence[Found], context: PromptContext) -> Mapping[str, str]:
+        """The values of now."""
+        del context
+        texts: dict[str, str] = {}
+        for item in found:
+            key = item.groups[0]
+            owner = self._owners.get(key)
+            if owner is not None:
+                texts[item.text] = self._values[owner][key] or static_unavailable(key)
+        return texts
+
+    def _arrange(self) -> None:
+        """Say anew whose key is whose: who has it keeps it, else the node that has been here longest gets it."""
+        owners = {key: owner for key, owner in self._owners.items() if key in self._values.get(owner, ())}
+        for node, values in self._values.items():
+            for key in values:
+                owners.setdefault(key, node)
+        if owners.keys() != self._owners.keys():
+            keys = "|".join(map(re.escape, owners))
+            self.pattern = re.compile(r"\{\{(" + keys + r")\}\}") if owners else _NOTHING
+        self._owners = owners
+
+
+def _key(written: str) -> str:
+    """What stands between the braces; empty for what is no placeholder, or one that only the server fills."""
+    text = written.strip()
+    match = _KEY.fullmatch(text if text.startswith("{{") else "{{" + text + "}}")
+    key = match[1].strip() if match else ""
+    return key if key and "::" not in key and key.isprintable() else ""
+
+
+def _text(value: Json) -> str:
+    try:
+        value = clean(value)
+        return value if isinstance(value, str) else compact_json(value)
+    except (ValueError, RecursionError):
+        return ""

@@ -1,0 +1,86 @@
+"""``GET /v1/approvals`` and ``POST /v1/approvals/{id}``: calls that wait for a person's word (spec 7.6)."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from app.chat.payload import loads_request
+from app.errors import BadRequestError, NotFoundError, both
+from app.extend import Json
+from app.hub.approval_feed import described
+from app.hub.approvals import Answered
+from app.services import Services
+from app.web.body import ClientGoneError, read_body
+from app.web.errors import JsonResponse
+from app.web.gate import CLIENT_IP
+from app.web.openapi import described as documented
+
+BODY_LIMIT = 64 * 1024
+"""Bytes of a request body."""
+
+_ANSWER = documented(
+    "application/json",
+    {
+        "type": "object",
+        "required": ["approved"],
+        "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}},
+    },
+    "The answer counts",
+    (400, 404, 408, 409, 413, 415),
+)
+
+
+def approvals_routes(services: Services) -> APIRouter:
+    """The routes of this group."""
+    router = APIRouter()
+
+    @router.get("/v1/approvals", summary="Tool calls that wait for approval")
+    async def approvals() -> Response:
+        now, zone = time.time(), services.config.zone
+        return JsonResponse({"approvals": [described(pending, now, zone) for pending in services.approvals.pending()]})
+
+    @router.post("/v1/approvals/{request_id}", summary="Approve or reject a tool call", openapi_extra=_ANSWER)
+    async def answer(request: Request, request_id: str) -> Response:
+        try:
+            data = await read_body(request.scope, request.receive, BODY_LIMIT)
+        except ClientGoneError:
+            return Response(status_code=400)
+        approved, reason = read_answer(data)
+        by = f"/v1/approvals from {request.scope[CLIENT_IP]}"
+        answered = services.approvals.answer(request_id, approved, by=by, reason=reason)
+        settled = services.approvals.settled(request_id)
+        if settled is None:
+            raise NotFoundError(both("没有这个等待批准的请求", "no request of this id waits for approval"))
+        facts = {
+            "requestId": request_id,
+            "toolName": settled.tool,
+            "approved": settled.approved,
+            "by": settled.by,
+            "reason": settled.reason,
+        }
+        if answered is Answered.COUNTED:
+            return JsonResponse(facts)
+        return JsonResponse({"error": both("该请求已有结果", "this request waits no longer"), **facts}, 409)
+
+    return router
+
+
+def read_answer(data: bytes) -> tuple[bool, str]:
+    """Yes or no, and why; BadRequestError for a body that says neither."""
+    try:
+        body: Json = loads_request(data)
+    except (ValueError, RecursionError) as error:
+        raise BadRequestError(f"{both('请求体不是 JSON', 'the request body is not JSON')}: {error}") from None
+    approved = body.get("approved") if isinstance(body, dict) else None
+    reason = body.get("reason", "") if isinstance(body, dict) else ""
+    if not isinstance(approved, bool) or not isinstance(reason, str | None):
+        raise BadRequestError(
+            both(
+                "需要布尔值 approved，reason 为可选的文本",
+                "a boolean approved is needed; reason is a text and may be missing",
+            )
+        )
+    return approved, reason or ""
