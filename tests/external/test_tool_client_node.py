@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,13 +22,21 @@ DIRECT = {name: value for name, value in os.environ.items() if not name.lower().
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    with started("serve", "--port", "0", cwd=tmp_path_factory.mktemp("home")) as program:
+    home = tmp_path_factory.mktemp("home")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        (home / "config.env").write_text(f"ToolSocketPort={free.getsockname()[1]}\n", encoding="utf-8")
+    with started("serve", "--port", "0", cwd=home) as program:
         yield program
 
 
-def met(server: Program, scenario: str, *, token: bool = False) -> Any:
+def met(server: Program, scenario: str, way: str = "port") -> Any:
+    """What the clients of a scenario met; ``way`` is how they connect."""
     base = "ws" + server.base_url.removesuffix("/v1").removeprefix("http") + "/ws/tools"
-    words = (base, server.key) if token else (f"{base}/VCP_Key={server.key}",)
+    words = {
+        "port": (server.told("tool clients"),),
+        "path": (f"{base}/VCP_Key={server.key}",),
+        "sub-protocol": (base, server.key),
+    }[way]
     done = subprocess.run(
         ("node", str(SCRIPT), scenario, *words),
         env=DIRECT,
@@ -40,9 +49,10 @@ def met(server: Program, scenario: str, *, token: bool = False) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("token", [False, True])
-def test_the_example_of_owner_and_caller_works(server: Program, token: bool) -> None:
-    seen = met(server, "greet", token=token)
+@pytest.mark.parametrize("way", ["port", "path", "sub-protocol"])
+def test_the_example_of_owner_and_caller_works(server: Program, way: str) -> None:
+    """As it stands in the documentation: on its own port, without a key."""
+    seen = met(server, "greet", way)
     asked = {"executionId": "e1", "name": "greet", "args": {"name": "世界"}}
     finish = {"type": "tool_execution_completed", "data": {"executionId": "e1", "result": "Hello, 世界!"}}
     start = {"type": "tool_execution_started", "data": asked}

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from app.web.admission import admission
+from app.web.server import serve
+from app.web.tool_socket_port import tool_socket_app
 from tests.hub.clients import Wire, address, bare, bearer, connected
 from tests.hub.tool_clients import (
     CONFIG,
@@ -623,6 +626,27 @@ def test_both_keys_open_the_path_and_none_or_a_wrong_one_do_not(tmp_path: Path) 
                     async with connected(where):
                         pass
                 assert refusal.value.response.status_code == 401
+
+    run(main())
+
+
+def test_clients_of_both_ports_meet(tmp_path: Path) -> None:
+    """D63: on the extra port a program of this machine needs no key."""
+
+    async def main() -> None:
+        async with (
+            running(tmp_path, UPSTREAM, config=CONFIG) as server,
+            serve(tool_socket_app(server.services, admission(server.services))) as url,
+            tool_client(server) as caller,
+            connected(f"ws{url.removeprefix('http')}/?snapshot=1") as owner,
+        ):
+            assert await told(owner, 1) == [{"type": "tools_list", "data": {"tools": []}}]
+            await registered(owner, caller)
+            await caller.send(execute(args={"sides": 6}))
+            await told(owner, 2)
+            await owner.send(completed())
+            assert (await told(caller, 2))[1] == completed()
+            await told(owner, 1)
 
     run(main())
 

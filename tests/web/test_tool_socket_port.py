@@ -45,7 +45,7 @@ async def port(home: Path, *config: str) -> AsyncIterator[tuple[Site, Tools, Any
     """A server with the extra port."""
     async with running(home, UPSTREAM, config=config) as server:
         tools = Tools()
-        server.services.sockets = (*server.services.sockets, tools)
+        server.services.sockets = (tools,)
         blocks = AddressBlocks(home / "ip_blacklist.json", enabled=lambda: True, clock=lambda: 0.0)
         async with serve(tool_socket_app(server.services, Admission(blocks, SocketTraffic()))) as url:
             yield Site(url, handlers=tools.handlers), tools, server
