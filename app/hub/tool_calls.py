@@ -133,7 +133,10 @@ class ToolCalls:
             password=password if isinstance(password, str) else None,
             maid=maid if isinstance(maid := arguments.get(KEY_MAID), str) else None,
         )
-        context = CallContext(turn_id=call.id, door=Door.TOOL_SOCKET, client_ip=client.address)
+        # A client that works for a chat may call because of it, and chats and tools must not call each other forever.
+        depth = max((held.depth for held in self._runs.owned_by(client)), default=0)
+        context = CallContext(turn_id=call.id, door=Door.TOOL_SOCKET, client_ip=client.address, depth=depth)
+        run.depth = depth
         log.info("tool client %s runs %r as %r, arguments of %d bytes", client.id, name, execution_id, len(written))
         run.task = asyncio.get_running_loop().create_task(self._perform(run, call, context), name=f"tool {call.id}")
         self._tasks.add(run.task)
@@ -246,7 +249,7 @@ class ToolCalls:
         try:
             written = _written_arguments(arguments, self._rules().arguments_bytes)
             with self._connections.step():
-                run = run or self._begun(tool, call, written)
+                run = run or self._begun(tool, call, context, written)
                 answer: asyncio.Future[ToolResult] = loop.create_future()
                 run.answer = answer
                 started(node=tool.owner.id)
@@ -268,7 +271,7 @@ class ToolCalls:
                 self._settle_failed(run, ErrorCode.TOOL_EXECUTION_FAILED, message, ErrorKind.TIMEOUT)
         return answer.result()
 
-    def _begun(self, tool: RegisteredTool, call: ToolCall, written: bytes) -> Run:
+    def _begun(self, tool: RegisteredTool, call: ToolCall, context: CallContext, written: bytes) -> Run:
         """A run of a call from another door, told to the owner alone; raises ToolSocketError."""
         fault = tool.check.fault(call.arguments)
         if fault is not None:
@@ -276,7 +279,7 @@ class ToolCalls:
         execution_id = call.id
         while execution_id in self._runs:  # a client took it; ids of ours do not repeat
             execution_id = self._new_id("run")
-        run = Run(execution_id, tool.name, None, len(written), call.arguments, owner=tool.owner)
+        run = Run(execution_id, tool.name, None, len(written), call.arguments, owner=tool.owner, depth=context.depth)
         self._runs.begin(run)
         self._connections.tell(
             wire.run_frame(wire.STARTED, execution_id, name=tool.name, args=orjson.Fragment(written)), (tool.owner,)

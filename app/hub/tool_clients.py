@@ -46,6 +46,7 @@ class ToolClients:
     """Serves ``/ws/tools`` and brings the tools of its clients; also a ``SocketSource`` and a ``Lifecycle``.
 
     ``elsewhere`` gives the tool that all other sources find under a name: those are never shadowed (D68).
+    ``reserved`` says that the placeholder of a name is already something else's.
     ``render`` makes what a client reads of the result of one of our own tools.
     """
 
@@ -54,6 +55,7 @@ class ToolClients:
         *,
         call_tool: CallTool,
         elsewhere: Callable[[str], ToolSpec | None],
+        reserved: Callable[[str], bool],
         render: Callable[[ToolCall, ToolResult], Json],
         rules: Callable[[], ToolSocketRules],
         keys: Callable[[], Sequence[str]],
@@ -63,6 +65,7 @@ class ToolClients:
         run_limits: RunLimits | None = None,
     ) -> None:
         self._elsewhere = elsewhere
+        self._reserved = reserved
         self._rules = rules
         self._keys = keys
         self._new_id = new_id
@@ -153,7 +156,8 @@ class ToolClients:
 
     def _register(self, client: Client, frame: Frame, asked: Asked) -> None:
         data = wire.frame_data(frame)
-        taken = self._elsewhere(wire.tool_name(data)) is not None
+        name = wire.tool_name(data)
+        taken = self._elsewhere(name) is not None or self._reserved(name)
         tool = self._registry.register(client, data, taken, self._clock())
         log.info("tool client %s registers %r, schema of %d bytes", client.id, tool.name, tool.size)
         data_told = {"name": tool.name, "schema": tool.written}

@@ -30,7 +30,7 @@ class Run:
     ``caller`` is the tool client that asked, or None when the call came from another door; such a run is told to the
     owner alone (D65). ``arguments`` are as they are told, ``size`` is theirs in bytes. ``owner`` is the tool client
     that does the work, None for the server itself or as long as it is not known. ``answer`` is there once the owner
-    has been asked, ``task`` is what works for a ``caller``.
+    has been asked, ``task`` is what works for a ``caller``. ``depth`` is that of the call (``CallContext``).
     """
 
     execution_id: str
@@ -39,6 +39,7 @@ class Run:
     size: int
     arguments: Mapping[str, Json]
     owner: Client | None = None
+    depth: int = 0
     answer: asyncio.Future[ToolResult] | None = None
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 

@@ -191,7 +191,13 @@ class Services:
         own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake), self.approvals)
         brought = (*own_tools, self.nodes)
         self.tool_clients = tool_clients(
-            self.in_force, brought, lambda: self.router, self.events, new_id=self._ids.new, socket_key=self.socket_key
+            self.in_force,
+            brought,
+            self._placeholder_sources,
+            lambda: self.router,
+            self.events,
+            new_id=self._ids.new,
+            socket_key=self.socket_key,
         )
         self.on_applied(lambda _config: self.tool_clients.look_again())
         self.sockets += (self.tool_clients,)
@@ -327,7 +333,7 @@ class Services:
             self.router.specs,
             image_key=self.found_plugins.image_key,
             background_results=self.background_results,
-            placeholders=(self.statics, *self._placeholders, *self.in_process.placeholders(), self.nodes.placeholders),
+            placeholders=self._placeholder_sources(),
         )
         return turns.turn_parts(
             self.in_force,
@@ -340,6 +346,9 @@ class Services:
             dumps=self.dumps,
             ids=self._ids,
         )
+
+    def _placeholder_sources(self) -> tuple[PlaceholderSource, ...]:
+        return (self.statics, *self._placeholders, *self.in_process.placeholders(), self.nodes.placeholders)
 
     def _renew_turn_parts(self) -> None:
         self.turn_parts = self._turn_parts()

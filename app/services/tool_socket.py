@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from app.extend import CallContext, EventSink, Json, ToolCall, ToolResult, ToolSource
+from app.extend import CallContext, EventSink, Json, PlaceholderSource, ToolCall, ToolResult, ToolSource
 from app.hub.tool_calls import ToolSocketRules
 from app.hub.tool_clients import ToolClients
+from app.prompt.tools import ALL_TOOLS
+from app.protocol.background_results import PLACEHOLDER as RESULT
 from app.protocol.timestamps import iso_millis
 from app.services.in_force import InForce
 from app.tools.rendering import result_object
@@ -19,13 +21,17 @@ MIB = 1024 * 1024
 def tool_clients(
     in_force: InForce,
     others: Sequence[ToolSource],
+    placeholders: Callable[[], Iterable[PlaceholderSource]],
     router: Callable[[], Router],
     events: EventSink,
     *,
     new_id: Callable[[str], str],
     socket_key: Callable[[], str],
 ) -> ToolClients:
-    """All tool clients. ``others`` are all other sources of tools, which are never shadowed (D68)."""
+    """All tool clients. ``others`` are all other sources of tools, which are never shadowed (D68).
+
+    ``placeholders`` are those that prompts may hold beside the descriptions of tools.
+    """
     elsewhere = Router(others, (), events)
 
     def rules() -> ToolSocketRules:
@@ -38,6 +44,14 @@ def tool_clients(
             password_wanted=settings.vcp_tool_code,
         )
 
+    def reserved(name: str) -> bool:
+        text = f"{{{{VCP{name}}}}}"
+        return (
+            name == ALL_TOOLS
+            or RESULT.search(text) is not None
+            or any(source.pattern.search(text) for source in placeholders())
+        )
+
     def render(call: ToolCall, result: ToolResult) -> Json:
         return result_object(call, result, iso_millis(time.time(), in_force.zone()))
 
@@ -47,6 +61,7 @@ def tool_clients(
     clients = ToolClients(
         call_tool=call_tool,
         elsewhere=elsewhere.find_spec,
+        reserved=reserved,
         render=render,
         rules=rules,
         keys=lambda: (in_force.key, socket_key()),

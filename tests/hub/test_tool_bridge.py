@@ -25,6 +25,7 @@ from app.extend import (
     ToolResult,
 )
 from app.tools.auth_code import AuthCode, write_auth_code
+from tests.hub.approving import asked, person, says, settled, wants
 from tests.hub.clients import Wire
 from tests.hub.tool_clients import (
     CONFIG,
@@ -315,6 +316,78 @@ def test_names_of_the_servers_tools_are_taken(tmp_path: Path) -> None:
                 assert await refused(client, register(name)) == "TOOL_EXISTS"
             await registered(client, other, name="Echo.sing")
             await registered(client, other, name="echo")
+
+    run(main())
+
+
+def test_names_whose_placeholder_is_something_else_are_taken(tmp_path: Path) -> None:
+    """D68: {{VCP<Name>}} of a static plugin, of all tools and of results of background plugins stay what they are."""
+    placeholders = {"systemPromptPlaceholders": [{"placeholder": "{{VCPWeatherInfo}}"}]}
+    write_plugin(tmp_path, "Weather", "", pluginType="static", capabilities=placeholders)
+
+    async def main() -> None:
+        async with running(tmp_path, UPSTREAM, config=CONFIG) as server, tool_client(server) as client:
+            for name in ("WeatherInfo", "AllTools", "_ASYNC_RESULT::Echo::7"):
+                assert await refused(client, register(name)) == "TOOL_EXISTS", name
+            await registered(client, name="Weather_Info")
+
+    run(main())
+
+
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_call_that_needs_approval_waits_for_it(tmp_path: Path, approved: bool) -> None:
+    """Spec 7.6: the start is told, the owner is asked when somebody has said yes."""
+
+    async def main() -> None:
+        wants(tmp_path, "roll")
+        async with (
+            running(tmp_path, UPSTREAM, config=CONFIG) as server,
+            person(server) as somebody,
+            tool_client(server) as owner,
+            tool_client(server) as caller,
+        ):
+            await registered(owner, caller)
+            await caller.send(execute(args={"sides": 6}))
+            request = await asked(somebody)
+            assert (request["toolName"], request["args"]) == ("roll", {"sides": 6})
+            await told(owner, 1)
+            await says(somebody, request["requestId"], approved, "not now")
+            if approved:
+                await answer(owner, 4)
+                assert (await told(caller, 2))[1] == completed()
+            else:
+                code, message = failure((await told(caller, 2))[1])
+                assert code == "TOOL_EXECUTION_FAILED"
+                assert "not now" in message
+                assert [one["type"] for one in await told(owner, 1)] == ["tool_execution_failed"]
+
+    run(main())
+
+
+@pytest.mark.parametrize("who", ["owner", "caller"])
+def test_a_call_that_waits_for_approval_ends_with_its_owner_and_by_cancelling(tmp_path: Path, who: str) -> None:
+    """WS-12, WS-14: nobody is asked any more."""
+
+    async def main() -> None:
+        wants(tmp_path, "roll")
+        async with (
+            running(tmp_path, UPSTREAM, config=CONFIG) as server,
+            person(server) as somebody,
+            tool_client(server) as caller,
+        ):
+            async with tool_client(server) as owner:
+                await registered(owner, caller)
+                await caller.send(execute(args={"sides": 6}))
+                await asked(somebody)
+                await told(caller, 1)
+                if who == "caller":
+                    await caller.send(frame("cancel_execution", executionId="e1"))
+                    assert failure(await caller.receive())[0] == "TOOL_EXECUTION_FAILED"
+                    assert (await settled(somebody))["approved"] is None
+            if who == "owner":
+                assert failure(await caller.receive())[0] == "TOOL_EXECUTION_FAILED"
+                assert (await settled(somebody))["approved"] is None
+            assert server.services.tool_clients.running() == 0
 
     run(main())
 

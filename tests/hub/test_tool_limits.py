@@ -245,6 +245,27 @@ def test_values_that_json_has_no_words_for_become_null_or_whole() -> None:
     run(main())
 
 
+def test_what_a_client_calls_while_it_works_for_a_chat_is_as_deep_as_that_call() -> None:
+    """Agents and tools that call each other end at MaxCallDepth, also by way of a tool client."""
+
+    async def main() -> None:
+        bench = Bench()
+        line = bench.line()
+        line.says(register("roll", ANY))
+        calling = bench.call(depth=3)
+        await bench.settle()
+        line.says(execute("e1", "Ours"))
+        await bench.settle()
+        line.says(completed("c1"))
+        await calling
+        line.says(execute("e2", "Ours"))
+        await bench.settle()
+        ended = [event for event in bench.events.published if isinstance(event, CallFinished)]
+        assert [(event.call.tool, event.context.depth) for event in ended] == [("Ours", 3), ("roll", 3), ("Ours", 0)]
+
+    run(main())
+
+
 def test_a_snapshot_is_only_for_who_asks() -> None:
     async def main() -> None:
         bench = Bench()

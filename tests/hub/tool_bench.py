@@ -111,6 +111,7 @@ class Bench:
         self.clients = ToolClients(
             call_tool=lambda call, context: self.router.call(call, context),
             elsewhere=Router((self.ours,), (), self.events).find_spec,
+            reserved=lambda name: name == "AllTools",
             render=lambda _call, result: result.structured,
             rules=lambda: self.rules,
             keys=lambda: ("key",),
@@ -125,10 +126,12 @@ class Bench:
         """A new connection."""
         return Line(self.clients, query, breaks_at)
 
-    def call(self, name: str = "roll", arguments: Json = None, call_id: str = "c1") -> asyncio.Task[ToolResult]:
+    def call(
+        self, name: str = "roll", arguments: Json = None, call_id: str = "c1", depth: int = 0
+    ) -> asyncio.Task[ToolResult]:
         """A call from another door."""
         call = ToolCall(id=call_id, tool=name, arguments=arguments or {})
-        return asyncio.ensure_future(self.router.call(call, CallContext(turn_id="t", door=Door.AGENT)))
+        return asyncio.ensure_future(self.router.call(call, CallContext(turn_id="t", door=Door.AGENT, depth=depth)))
 
     async def settle(self) -> None:
         """Whatever can go on without a client has done so."""
