@@ -17,8 +17,10 @@ from app.hub.node_results import error_text
 from app.hub.node_state import NodeState
 from app.protocol.markers import node_not_connected, node_timed_out
 
-MAX_CALLS = 2000
-"""Calls that one node may have unanswered at a time."""
+MAX_CALLS = 900
+"""Calls that one node may have unanswered at a time: fewer than the messages that the transport lets wait, so that a
+node which is slow for a moment is not hung up on.
+"""
 
 MAX_ERROR_CHARS = 500
 """Of the text of the last failure, as it is shown to people."""
@@ -82,6 +84,7 @@ class Node:
         self._pending: dict[str, asyncio.Future[Mapping[str, Json] | NodeError]] = {}
         self._running_of: dict[str, int] = {}
         self._probe: asyncio.Task[float | None] | None = None
+        self._ahead = 0
         self._calls = 0
         self._failures = 0
         self._last_error = ""
@@ -143,9 +146,12 @@ class Node:
         frame = self._frame(request_id, tool, arguments, context)
         future: asyncio.Future[Mapping[str, Json] | NodeError] = asyncio.get_running_loop().create_future()
         self._pending[request_id] = future
+        was_waiting = self.client.socket.waiting
         if not self.client.send(frame):
             del self._pending[request_id]
             raise NodeUnsentError(node_not_connected(self.id))
+        if not was_waiting:
+            self._ahead = self.client.socket.waiting  # of this message, which may be longer than all that may wait
         self._calls += 1
         self._running_of[tool] = self._running_of.get(tool, 0) + 1
         if sent is not None:
@@ -198,7 +204,7 @@ class Node:
                 )
             )
         waiting = self.client.socket.waiting
-        if waiting and waiting + len(frame) > limits.queue_bytes:  # the transport would hang up
+        if waiting and waiting + len(frame) > self._ahead + limits.queue_bytes:  # the transport would hang up
             raise NodeBusyError(
                 both(
                     f"节点 {self.name} 尚未取走之前的数据，请稍后重试",

@@ -278,7 +278,7 @@ class Nodes:
 
     def _tell_of_losers(self, node: Node) -> None:
         local = self._local_names()
-        here = [name for name in node.offers if name in local or _is_part_of(name, local)]
+        here = [name for name in node.offers if name in local]
         others = [
             name
             for name in node.offers
@@ -306,19 +306,14 @@ class Nodes:
         node.lost(f"connection closed ({code})")
         self._names.leave(node, f"connection closed ({code})")
 
-    def local_changed(self) -> None:
-        """The tools that this server has without nodes are different ones."""
-        self._arrange({name: None for node in self._names.nodes.values() for name in node.offers})
-
     def _arrange(self, names: Collection[str]) -> None:
-        """Make the pools of these names anew. ``Plugin.command`` of a plugin of this server is that plugin's."""
-        local = self._local_names()
+        """Make the pools of these names anew."""
         nodes = self._names.nodes.values()
         pools = dict(self._pools)
         left_over, self._left_over = self._left_over, set()
         for name in (*names, *left_over):
             offers = (offer for node in nodes if (offer := node.offers.get(name)) is not None)
-            pool = None if _is_part_of(name, local) else pool_of(offers)
+            pool = pool_of(offers)
             if pool is not None:
                 pools[name] = pool
             else:
@@ -360,10 +355,6 @@ class Nodes:
             node.lost("the server stops")
             node.client.close(SERVER_LEAVES, "the server stops")
         await self._callbacks.stop()
-
-
-def _is_part_of(name: str, plugins: Collection[str]) -> bool:
-    return any(name[:dot] in plugins for dot, character in enumerate(name) if character == ".")
 
 
 def _host(url: str) -> str:

@@ -5,23 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from app.extend import EventSink, ToolSource
 from app.hub.chrome import Chrome
 from app.hub.clients import ClientType
 from app.hub.hub import Hub
 from app.hub.log_feed import HEARD, LogFeed
 from app.hub.masks import Masks
 from app.hub.node_files import HolderFor, NodeFiles
-from app.hub.node_names import NodeKeys
-from app.hub.nodes import NodeRules, Nodes
 from app.hub.replay import LogReplay
 from app.hub.replay_file import REPLAY_FILE
 from app.observe.bus import EventBus
-from app.plugins.far_manifest import far_tool
 from app.plugins.missing_files import FILE_BYTES
 from app.services.client_secrets import ClientSecrets
 from app.services.in_force import InForce
-from app.tools.background_results import BackgroundResults
 
 MIB = 1024 * 1024
 
@@ -47,46 +42,6 @@ def hub(
 def node_files(in_force: InForce, holder_for: HolderFor) -> NodeFiles:
     """What fetches files that plugins lack from the node beside the client."""
     return NodeFiles(holder_for, max_bytes=FILE_BYTES, frame_bytes=lambda: in_force.settings.node_max_frame_mb * MIB)
-
-
-def nodes(
-    in_force: InForce,
-    hub: Hub,
-    events: EventSink,
-    results: BackgroundResults,
-    new_id: Callable[[str], str],
-    local: Sequence[ToolSource],
-    keys: NodeKeys | None = None,
-) -> Nodes:
-    """The far nodes that are connected. ``local`` are the sources whose tools win against theirs (W4)."""
-
-    def rules() -> NodeRules:
-        settings = in_force.settings
-        return NodeRules(
-            frame_bytes=settings.node_max_frame_mb * MIB,
-            queue_bytes=settings.socket_queue_mb * MIB,
-            callback_bytes=settings.callback_body_limit_mb * MIB,
-            placeholder_chars=settings.static_value_max_chars,
-            ping_seconds=settings.socket_ping_seconds,
-            head=settings.compat_profile == "head",
-        )
-
-    def local_names() -> frozenset[str]:
-        return frozenset(name for source in local for name in source.tools())
-
-    far = Nodes(
-        hub,
-        events,
-        rules=rules,
-        read_manifest=far_tool,
-        store=results.store,
-        new_id=new_id,
-        local_names=local_names,
-        keys=keys,
-    )
-    for source in local:
-        source.changed(far.local_changed)
-    return far
 
 
 def log_replay(in_force: InForce, hub: Hub, *, keep: bool) -> LogReplay:

@@ -54,6 +54,7 @@ from app.services import (
     upstreams,
 )
 from app.services.client_secrets import ClientSecrets
+from app.services.far_nodes import far_nodes
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.stopping import END_SECONDS, Stopping
@@ -178,7 +179,7 @@ class Services:
         node_access.hang_up_without_key(self.hub, self.node_keys)
         self.on_applied(lambda config: node_access.keep_to(config.settings, self.hub))
         own_tools: tuple[ToolSource, ...] = (self.in_process, self.plugins, *sources)
-        self.nodes = connections.nodes(
+        self.nodes = far_nodes(
             self.in_force, self.hub, self.events, self.background_results, self._ids.new, own_tools, self.node_keys
         )
         self._lifecycles += (self.nodes,)

@@ -13,8 +13,10 @@ from app.demo.script import say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import CallContext, CallStarted, Door, ErrorKind, NodeJoined, NodeLeft
 from app.hub.clients import ClientType
+from app.hub.node_key_file import limit_node_tools, make_node_key, revoke_node_key
 from app.plugins.far_manifest import far_tool
-from tests.hub.wire_nodes import call, main_server, manifest, names, node, until
+from tests.hub.clients import address, connected
+from tests.hub.wire_nodes import NODE_PATH, WireNode, call, main_server, manifest, names, node, until
 from tests.server import call_text, run, write_plugin
 
 ECHO_DESCRIPTION = "- [云端] Echo (Echo) - 命令: run:\n    Runs Echo.\n    Args: text\n  调用示例:\n    E1"
@@ -69,9 +71,8 @@ def test_a_node_cannot_stand_between_a_plugin_of_ours_and_its_commands(tmp_path:
             'print(\'{"status":"success","result":"local"}\')',
             capabilities={"invocationCommands": [{"command": "say", "description": "d"}]},
         )
-        async with main_server(tmp_path) as server, node(server, "workshop", "Echo.say", "Other.say"):
+        async with main_server(tmp_path) as server, node(server, "workshop", "Echo.say"):
             assert (await call(server, "Echo.say")).structured == {"original_plugin_output": "local"}
-            assert list(server.services.nodes.tools()) == ["Other.say"]
 
     run(main())
 
@@ -437,6 +438,40 @@ def test_the_list_of_nodes_tells_how_they_are(tmp_path: Path) -> None:
     run(main())
 
 
+def test_the_route_of_nodes_tells_the_same(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with main_server(tmp_path) as server, node(server, "n", "Echo"):
+            listed = (await server.client.get("/v1/nodes")).json()["nodes"]
+            assert [(state["name"], state["tools"]) for state in listed] == [("n", ["Echo"])]
+
+    run(main())
+
+
+def test_a_key_of_a_node_is_its_name_and_its_list_and_its_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        (tmp_path / ".vcp").mkdir(parents=True)
+        key = make_node_key(tmp_path, "forge", 0, tools=("Echo",))
+        async with (
+            main_server(tmp_path) as server,
+            connected(address(server.url, NODE_PATH, key)) as wire,
+            node(server, "forge", "Other") as squatter,
+        ):
+            far = WireNode(wire.connection)
+            await far.register("whatever", "Echo", "Secret")
+            assert names(server) == ["forge-2", "forge"]
+            assert set(server.services.nodes.tools()) == {"Echo", "Other"}
+            limit_node_tools(tmp_path, "forge", None)
+            server.services.node_keys.identify("nobody's")  # whoever comes makes it look at the file at once
+            await until(lambda: "Secret" in server.services.nodes.tools())
+            revoke_node_key(tmp_path, "forge")
+            server.services.node_keys.identify("nobody's")  # whoever comes makes it look at the file at once
+            await wire.connection.wait_closed()
+            await squatter.nothing_waits()
+            assert names(server) == ["forge-2"]
+
+    run(main())
+
+
 def test_500_calls_in_flight_on_one_node_are_all_answered(tmp_path: Path) -> None:
     async def main() -> None:
         async with main_server(tmp_path) as server, node(server, "n", "Echo") as far:
@@ -447,6 +482,23 @@ def test_500_calls_in_flight_on_one_node_are_all_answered(tmp_path: Path) -> Non
                 await far.answer(request, request["toolArgs"]["text"])
             results = await asyncio.gather(*running)
             assert [result.structured["original_plugin_output"] for result in results] == [str(n) for n in range(500)]
+
+    run(main())
+
+
+def test_a_node_that_reads_slowly_is_spared_and_not_hung_up_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with main_server(tmp_path, "SocketQueueMB=1") as server, node(server, "n", "Echo") as far:
+            far.connection.transport.pause_reading()
+            text = "x" * 1_000_000
+            running = [asyncio.create_task(call(server, "Echo", text=text)) for _ in range(20)]
+            refused, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            assert {task.result().error_kind for task in refused} == {ErrorKind.QUEUE}
+            far.connection.transport.resume_reading()
+            async with far.answering(lambda _: 1):
+                results = await asyncio.gather(*running)
+            assert {result.error_kind for result in results} == {None, ErrorKind.QUEUE}
+            assert names(server) == ["n"]
 
     run(main())
 

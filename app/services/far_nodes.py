@@ -1,0 +1,52 @@
+"""Builds what knows the far nodes: their registry, under the settings of now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from app.extend import EventSink, ToolSource
+from app.hub.hub import Hub
+from app.hub.node_names import NodeKeys
+from app.hub.nodes import NodeRules, Nodes
+from app.plugins.far_manifest import far_tool
+from app.services.in_force import InForce
+from app.tools.background_results import BackgroundResults
+
+MIB = 1024 * 1024
+
+
+def far_nodes(
+    in_force: InForce,
+    hub: Hub,
+    events: EventSink,
+    results: BackgroundResults,
+    new_id: Callable[[str], str],
+    local: Sequence[ToolSource],
+    keys: NodeKeys | None = None,
+) -> Nodes:
+    """The far nodes that are connected. ``local`` are the sources whose tools win against theirs (W4)."""
+
+    def rules() -> NodeRules:
+        settings = in_force.settings
+        return NodeRules(
+            frame_bytes=settings.node_max_frame_mb * MIB,
+            queue_bytes=settings.socket_queue_mb * MIB,
+            callback_bytes=settings.callback_body_limit_mb * MIB,
+            placeholder_chars=settings.static_value_max_chars,
+            ping_seconds=settings.socket_ping_seconds,
+            head=settings.compat_profile == "head",
+        )
+
+    def local_names() -> frozenset[str]:
+        return frozenset(name for source in local for name in source.tools())
+
+    return Nodes(
+        hub,
+        events,
+        rules=rules,
+        read_manifest=far_tool,
+        store=results.store,
+        new_id=new_id,
+        local_names=local_names,
+        keys=keys,
+    )
