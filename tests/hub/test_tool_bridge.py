@@ -392,6 +392,28 @@ def test_a_call_that_waits_for_approval_ends_with_its_owner_and_by_cancelling(tm
     run(main())
 
 
+def test_the_log_names_the_door(tmp_path: Path) -> None:
+    """D66: vcp_log of runs that begin on the tool socket."""
+    write_plugin(tmp_path, "Echo", ECHO)
+
+    async def main() -> None:
+        async with (
+            running(tmp_path, UPSTREAM, config=CONFIG) as server,
+            person(server) as reader,
+            tool_client(server) as client,
+        ):
+            await registered(client)
+            await client.send(execute("e1", args={"sides": 6}))
+            await answer(client, 4)
+            logged = (await reader.receive_type("vcp_log"))["data"]
+            assert (logged["tool_name"], logged["status"], logged["source"]) == ("roll", "success", "tool_socket")
+            await client.send(execute("e2", "Echo", args={"text": "hi"}))
+            logged = (await reader.receive_type("vcp_log"))["data"]
+            assert (logged["tool_name"], logged["status"], logged["source"]) == ("Echo", "success", "tool_socket")
+
+    run(main())
+
+
 def test_a_plugin_that_appears_later_hides_the_tool_and_gives_the_name_back_when_it_goes(tmp_path: Path) -> None:
     """D68; the tool stays registered, and the router's listeners are told."""
 
