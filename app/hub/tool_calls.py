@@ -147,6 +147,9 @@ class ToolCalls:
         self._performing[call.id] = run
         try:
             result = await self._call_tool(call, context)
+        except asyncio.CancelledError:
+            self._runs.end(run)  # the server stops: nobody is there who could be told
+            raise
         finally:
             del self._performing[call.id]
         if self._runs.get(run.execution_id) is not run:

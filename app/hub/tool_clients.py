@@ -113,6 +113,10 @@ class ToolClients:
         """The connected clients, the oldest first."""
         return self._connections.all()
 
+    def count(self, kind: ClientType) -> int:
+        """How many of a type are connected here; the hub, whose clients these are not, has the same question."""
+        return len(self._connections) if kind is ClientType.TOOL_CLIENT else 0
+
     def running(self) -> int:
         """How many runs are going on."""
         return len(self._calls)

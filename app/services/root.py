@@ -228,7 +228,7 @@ class Services:
             running_turns=lambda: len(self.running),
             processes=self._processes,
             upstreams=lambda: self.upstream.status(),
-            clients=self.hub.count,
+            clients=lambda kind: self.hub.count(kind) or self.tool_clients.count(kind),
         )
         self._reloader = Reloader(self, self.events)
         self._watcher = self._file_watcher(pace)

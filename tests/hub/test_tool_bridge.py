@@ -414,6 +414,21 @@ def test_the_log_names_the_door(tmp_path: Path) -> None:
     run(main())
 
 
+def test_tool_clients_are_counted(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            running(tmp_path, UPSTREAM, config=CONFIG) as server,
+            tool_client(server),
+            tool_client(server),
+            person(server),
+        ):
+            numbers = (await server.client.get("/metrics")).text
+            assert 'vcp_clients{type="ToolClient"} 2' in numbers
+            assert 'vcp_clients{type="VCPLog"} 1' in numbers
+
+    run(main())
+
+
 def test_a_plugin_that_appears_later_hides_the_tool_and_gives_the_name_back_when_it_goes(tmp_path: Path) -> None:
     """D68; the tool stays registered, and the router's listeners are told."""
 

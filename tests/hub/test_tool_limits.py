@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.errors import ShutdownError
 from app.extend import CallFinished, ErrorKind, ToolResult
 from app.hub.tool_registry import RegistryLimits
 from app.hub.tool_runs import RunLimits
@@ -262,6 +263,23 @@ def test_what_a_client_calls_while_it_works_for_a_chat_is_as_deep_as_that_call()
         await bench.settle()
         ended = [event for event in bench.events.published if isinstance(event, CallFinished)]
         assert [(event.call.tool, event.context.depth) for event in ended] == [("Ours", 3), ("roll", 3), ("Ours", 0)]
+
+    run(main())
+
+
+def test_a_stop_ends_runs_of_our_own_tools_too() -> None:
+    async def main() -> None:
+        bench = Bench()
+        bench.ours.gate.clear()
+        line = bench.line()
+        line.says(execute("e1", "Ours"))
+        await bench.settle()
+        assert bench.clients.running() == 1
+        await bench.clients.stop()
+        assert line.closed == 1001
+        bench.assert_empty()
+        with pytest.raises(ShutdownError):
+            bench.line()
 
     run(main())
 

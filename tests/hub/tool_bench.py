@@ -67,10 +67,12 @@ class Line:
 
 
 class Ours:
-    """A source with one tool of the server: it answers at once with its arguments, or raises what it is told to."""
+    """A source with one tool of the server: it answers ``result`` as soon as the gate is open."""
 
     def __init__(self) -> None:
         self.result = ToolResult(structured={"answer": 42})
+        self.gate = asyncio.Event()
+        self.gate.set()
 
     def tools(self) -> dict[str, ToolSpec]:
         return {"Ours": ToolSpec("Ours", "local", "Ours"), "Still": ToolSpec("Still", "local", "Still", callable=False)}
@@ -87,6 +89,7 @@ class Ours:
     ) -> ToolResult:
         del spec, call, context
         started()
+        await self.gate.wait()
         return self.result
 
 
