@@ -6,13 +6,15 @@ import json
 import os
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.program import LONGEST, Program, started
+from tests.program import LONGEST, ROOT, Program, started
 
 pytestmark = pytest.mark.external
 
@@ -81,3 +83,26 @@ def test_an_owner_that_is_cut_off_fails_its_run(server: Program) -> None:
         "tool_execution_failed",
         "tool_unregistered",
     ]
+
+
+def test_the_example_of_our_documentation_is_a_tool(server: Program) -> None:
+    text = (ROOT / "docs" / "websockets.md").read_text(encoding="utf-8").partition("## Tool clients")[2]
+    port = server.base_url.removesuffix("/v1").rpartition(":")[2]
+    code = text.partition("```js\n")[2].partition("```")[0].replace("127.0.0.1:6005", f"127.0.0.1:{port}")
+    client = subprocess.Popen(
+        ("node", "--input-type=module", "-e", code), cwd=SCRIPT.parent, env={**DIRECT, "KEY": server.key}
+    )
+    try:
+        block = "<<<[TOOL_REQUEST]>>>\ntool_name:「始」roll「末」\n<<<[END_TOOL_REQUEST]>>>"
+        headers = {"Authorization": f"Bearer {server.key}", "Content-Type": "text/plain"}
+        until = time.monotonic() + LONGEST
+        while True:
+            url = f"{server.base_url}/human/tool"
+            answer = httpx.post(url, content=block.encode(), headers=headers, trust_env=False)
+            if answer.status_code == 200 or client.poll() is not None or time.monotonic() > until:
+                break
+            time.sleep(0.1)
+        assert answer.json()["original_plugin_output"] in range(1, 7)
+    finally:
+        client.kill()
+        client.wait()
