@@ -33,6 +33,7 @@ MESSAGE_CHARS = 100_000
 STOP_SECONDS = 5.0
 
 _PASSWORD = fold(KEY_TOOL_PASSWORD)
+_CANCELLED = both("运行已取消", "the run was cancelled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +214,7 @@ class ToolCalls:
     def _settle_cancelled(self, run: Run, asked: Asked | None = None) -> None:
         if run.owner is not None:
             self._connections.tell(wire.run_frame(wire.CANCELLED, run.execution_id), (run.owner,))
-        message = both("运行已取消", "the run was cancelled")
-        self._settle_failed(run, ErrorCode.TOOL_EXECUTION_FAILED, message, ErrorKind.CANCELLED, asked)
+        self._settle_failed(run, ErrorCode.TOOL_EXECUTION_FAILED, _CANCELLED, ErrorKind.CANCELLED, asked)
 
     def _settle(self, run: Run, frame: Frame, result: ToolResult, asked: Asked | None) -> None:
         if not self._runs.end(run):
@@ -243,6 +243,8 @@ class ToolCalls:
         run = self._performing.get(call.id)
         if tool is None or (run is not None and run.owner is not tool.owner):
             return ToolResult(error_kind=ErrorKind.UNKNOWN_TOOL, message=wire.no_such_tool(spec.name).message)
+        if run is not None and self._runs.get(run.execution_id) is not run:
+            return ToolResult(error_kind=ErrorKind.CANCELLED, message=_CANCELLED)
         loop = asyncio.get_running_loop()
         seconds = tool.seconds if tool.seconds is not None else self._rules().seconds
         if context.deadline is not None:
@@ -291,13 +293,13 @@ class ToolCalls:
 
 
 def _written(value: Json) -> bytes:
-    """A value as JSON, empty when it is none or nested too deeply; halves of characters become U+FFFD."""
+    """A value as JSON, empty when it is none or deeper than 254 levels; halves of characters become U+FFFD."""
     try:
         return orjson.dumps(value)
     except TypeError:
         pass
     try:
-        return whole(compact_json(value, strict=True)).encode()
+        return orjson.dumps(orjson.loads(whole(compact_json(value, strict=True))))
     except (TypeError, ValueError, RecursionError):
         return b""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -280,6 +281,51 @@ def test_a_stop_ends_runs_of_our_own_tools_too() -> None:
         bench.assert_empty()
         with pytest.raises(ShutdownError):
             bench.line()
+
+    run(main())
+
+
+def test_what_is_nested_deeper_than_all_parts_can_write_is_refused() -> None:
+    async def main() -> None:
+        bench = Bench()
+        line = bench.line()
+        line.says(register("roll", ANY))
+        for depth, taken in ((240, True), (300, False), (900, False)):
+            line.heard()
+            deep = "[" * depth + "]" * depth
+            line.says('{"type":"execute_tool","data":{"executionId":"e1","name":"roll","args":{"a":' + deep + "}}}")
+            await bench.settle()
+            if not taken:
+                assert refusal(only(line)) == "INVALID_ARGUMENTS"
+                line.says(execute())
+                await bench.settle()
+            assert "execute_tool" in kinds(line)
+            line.says('{"type":"tool_execution_completed","data":{"executionId":"e1","result":' + deep + "}}")
+            last = only(line)
+            assert last["type"] == "tool_execution_completed" if taken else failure(last)[0] == "TOOL_EXECUTION_FAILED"
+            await bench.settle()
+
+    run(main())
+
+
+def test_a_guard_that_does_not_mind_being_cancelled_lets_nothing_through() -> None:
+    class Stubborn:
+        async def check(self, spec: Any, call: Any, context: Any) -> None:
+            del spec, call, context
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    async def main() -> None:
+        bench = Bench(guards=(Stubborn(),))
+        owner, caller = bench.line(), bench.line()
+        owner.says(register("roll", ANY))
+        caller.says(execute())
+        await bench.settle()
+        caller.says(frame("cancel_execution", executionId="e1"))
+        await bench.settle()
+        assert "execute_tool" not in kinds(owner)
+        assert [one["type"] for one in caller.heard()][-1] == "tool_execution_failed"
+        assert bench.clients.running() == 0
 
     run(main())
 

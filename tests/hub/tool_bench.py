@@ -5,10 +5,21 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from app.extend import CallContext, Door, Event, Json, SocketHandler, SocketRequest, ToolCall, ToolResult, ToolSpec
+from app.extend import (
+    CallContext,
+    Door,
+    Event,
+    Guard,
+    Json,
+    SocketHandler,
+    SocketRequest,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
 from app.hub.tool_calls import ToolSocketRules
 from app.hub.tool_clients import ToolClients
 from app.hub.tool_registry import RegistryLimits
@@ -106,7 +117,9 @@ class Events:
 class Bench:
     """A tool socket with a router, and one tool of the server beside those of its clients."""
 
-    def __init__(self, registry: RegistryLimits | None = None, runs: RunLimits | None = None) -> None:
+    def __init__(
+        self, registry: RegistryLimits | None = None, runs: RunLimits | None = None, guards: Sequence[Guard] = ()
+    ) -> None:
         self.ours = Ours()
         self.events = Events()
         self.rules = RULES
@@ -123,7 +136,7 @@ class Bench:
             registry_limits=registry,
             run_limits=runs,
         )
-        self.router = Router((self.ours, self.clients), (), self.events)
+        self.router = Router((self.ours, self.clients), guards, self.events)
 
     def line(self, query: str = "", breaks_at: int | None = None) -> Line:
         """A new connection."""
