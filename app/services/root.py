@@ -58,6 +58,7 @@ from app.services.far_nodes import far_nodes, node_files
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.stopping import END_SECONDS, Stopping
+from app.services.tool_socket import tool_clients
 from app.services.watching import home_watcher
 from app.tools.auth_code import AuthCode
 from app.tools.guard import PasswordGuard
@@ -186,7 +187,20 @@ class Services:
         self.approvals = approving.approvals(self.in_force, self.hub, self.events, self._ids.new, secrets)
         self._lifecycles += (self.approvals,)
         own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake), self.approvals)
-        self.router = Router((*own_tools, self.nodes), (*own_guards, *guards), self.events)
+        brought = (*own_tools, self.nodes)
+        self.tool_clients = tool_clients(
+            self.in_force,
+            brought,
+            self._placeholder_sources,
+            lambda: self.router,
+            self.events,
+            new_id=self._ids.new,
+            socket_key=self.socket_key,
+        )
+        self.on_applied(lambda _config: self.tool_clients.look_again())
+        self.sockets += (self.tool_clients,)
+        self._lifecycles += (self.tool_clients,)
+        self.router = Router((*brought, self.tool_clients), (*own_guards, *guards), self.events)
         self.schedule = schedules.schedule_runner(
             self.in_force, task_folder, self.router, self.events, self._ids, self.stopping
         )
@@ -211,7 +225,7 @@ class Services:
             running_turns=lambda: len(self.running),
             processes=self._processes,
             upstreams=lambda: self.upstream.status(),
-            clients=self.hub.count,
+            clients=lambda kind: self.hub.count(kind) or self.tool_clients.count(kind),
         )
         self.log_replay = log_replay(self.in_force, self.hub, keep=owns_home)
         self._lifecycles = (self.log_replay, *self._lifecycles)  # it stops after the hub, and keeps who was there
@@ -320,7 +334,7 @@ class Services:
             self.router.specs,
             image_key=self.found_plugins.image_key,
             background_results=self.background_results,
-            placeholders=(self.statics, *self._placeholders, *self.in_process.placeholders(), self.nodes.placeholders),
+            placeholders=self._placeholder_sources(),
         )
         return turns.turn_parts(
             self.in_force,
@@ -333,6 +347,9 @@ class Services:
             dumps=self.dumps,
             ids=self._ids,
         )
+
+    def _placeholder_sources(self) -> tuple[PlaceholderSource, ...]:
+        return (self.statics, *self._placeholders, *self.in_process.placeholders(), self.nodes.placeholders)
 
     def _renew_turn_parts(self) -> None:
         self.turn_parts = self._turn_parts()
