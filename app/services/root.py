@@ -57,6 +57,7 @@ from app.services.client_secrets import ClientSecrets
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.stopping import END_SECONDS, Stopping
+from app.services.tool_socket import tool_clients
 from app.services.watching import home_watcher
 from app.tools.auth_code import AuthCode
 from app.tools.guard import PasswordGuard
@@ -188,7 +189,14 @@ class Services:
         self.approvals = approving.approvals(self.in_force, self.hub, self.events, self._ids.new)
         self._lifecycles += (self.approvals,)
         own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake), self.approvals)
-        self.router = Router((*own_tools, self.nodes), (*own_guards, *guards), self.events)
+        brought = (*own_tools, self.nodes)
+        self.tool_clients = tool_clients(
+            self.in_force, brought, lambda: self.router, self.events, new_id=self._ids.new, socket_key=self.socket_key
+        )
+        self.on_applied(lambda _config: self.tool_clients.look_again())
+        self.sockets += (self.tool_clients,)
+        self._lifecycles += (self.tool_clients,)
+        self.router = Router((*brought, self.tool_clients), (*own_guards, *guards), self.events)
         self.schedule = schedules.schedule_runner(
             self.in_force, task_folder, self.router, self.events, self._ids, self.stopping
         )
