@@ -26,6 +26,9 @@ class SaidTools:
     def tools(self) -> Mapping[str, ToolSpec]:
         return self._specs
 
+    def addressed(self, name: str) -> ToolSpec | None:
+        return None
+
     def changed(self, told: Callable[[], None]) -> None:
         """These tools never change."""
 
