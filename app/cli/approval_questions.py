@@ -11,8 +11,8 @@ from datetime import tzinfo
 from app.cli.terminal import TerminalLines, visible
 from app.errors import both
 from app.extend import ApprovalAsked, Event, Json
-from app.hub.approval_feed import described
-from app.hub.approvals import Approvals
+from app.hub.approval.feed import described
+from app.hub.approval.guard import Approvals
 from app.protocol.json_text import pretty_json
 from app.services import Services
 

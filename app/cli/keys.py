@@ -17,7 +17,7 @@ from app.config.snapshot import load
 from app.errors import both
 from app.home.known_keys import OWN_SECRETS, KnownKey, known_keys
 from app.home.lock import owner_of
-from app.hub.node_key_file import (
+from app.hub.nodes.key_file import (
     NodeKeyFile,
     limit_node_tools,
     make_node_key,

@@ -15,7 +15,7 @@ from pathlib import Path
 from app.config.snapshot import CONFIG_FILE
 from app.errors import both
 from app.home.lock import LOCK_FILE, OWNER_FILE, STATE_FOLDER
-from app.hub.node_key_file import LOCK_FILE as NODE_KEYS_LOCK
+from app.hub.nodes.key_file import LOCK_FILE as NODE_KEYS_LOCK
 
 REPLACED_FOLDER = "replaced"
 """Below ``.vcp``: what a restore replaced. It is no part of the installation."""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from app.config.approval_rules import ApprovalFile
 from app.extend import ApprovalAsked, ApprovalSettled
-from app.hub.approval_feed import ApprovalFeed
-from app.hub.approvals import Approvals
+from app.hub.approval.feed import ApprovalFeed
+from app.hub.approval.guard import Approvals
 from app.hub.hub import Hub
 from app.hub.masks import Masks
 from app.observe.bus import EventBus

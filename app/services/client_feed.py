@@ -9,10 +9,10 @@ from collections.abc import Callable
 from app.config.snapshot import Config
 from app.hub.chrome import Chrome
 from app.hub.hub import Hub
-from app.hub.log_feed import HEARD, LogFeed
+from app.hub.log.feed import HEARD, LogFeed
+from app.hub.log.replay import LogReplay
+from app.hub.log.replay_file import REPLAY_FILE
 from app.hub.masks import Masks
-from app.hub.replay import LogReplay
-from app.hub.replay_file import REPLAY_FILE
 from app.observe.bus import EventBus
 from app.plugins.discovery import PluginSet
 from app.services.in_force import InForce

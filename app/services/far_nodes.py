@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from app.extend import EventSink, ToolSource
 from app.hub.hub import Hub
-from app.hub.node_files import HolderFor, NodeFiles
-from app.hub.node_names import NodeRights
-from app.hub.nodes import NodeRules, Nodes
+from app.hub.nodes.files import HolderFor, NodeFiles
+from app.hub.nodes.names import NodeRights
+from app.hub.nodes.nodes import NodeRules, Nodes
 from app.plugins.far_manifest import far_tool
 from app.plugins.missing_files import FILE_BYTES
 from app.services.in_force import InForce

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from app.config.settings import Settings
 from app.hub.clients import ClientType
 from app.hub.hub import Hub
-from app.hub.node_keys import NodeKeys
+from app.hub.nodes.keys import NodeKeys
 
 POLICY = 1008
 """Close code for who may not stay."""

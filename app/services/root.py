@@ -30,8 +30,8 @@ from app.extend import (
     ToolSource,
     UpstreamResolver,
 )
-from app.hub.node_keys import NodeKeys
-from app.hub.nodes import Nodes
+from app.hub.nodes.keys import NodeKeys
+from app.hub.nodes.nodes import Nodes
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
 from app.plugins.callbacks import Callbacks

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from app.extend import CallContext, EventSink, Json, PlaceholderSource, ToolCall, ToolResult, ToolSource
-from app.hub.tool_calls import ToolSocketRules
-from app.hub.tool_clients import ToolClients
+from app.hub.tool_clients.calls import ToolSocketRules
+from app.hub.tool_clients.tool_clients import ToolClients
 from app.prompt.tools import ALL_TOOLS
 from app.protocol.background_results import PLACEHOLDER as RESULT
 from app.protocol.timestamps import iso_millis

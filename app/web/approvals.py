@@ -10,8 +10,8 @@ from starlette.responses import Response
 from app.chat.payload import loads_request
 from app.errors import BadRequestError, NotFoundError, both
 from app.extend import Json
-from app.hub.approval_feed import described
-from app.hub.approvals import Answered
+from app.hub.approval.feed import described
+from app.hub.approval.guard import Answered
 from app.services import Services
 from app.web.body import ClientGoneError, read_body
 from app.web.errors import JsonResponse

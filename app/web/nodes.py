@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from app.hub.node_state import NodeState
+from app.hub.nodes.state import NodeState
 from app.web.errors import JsonResponse
 
 

@@ -21,11 +21,11 @@ from app.cli.terminal import visible
 from app.config.approval_rules import ApprovalFile
 from app.extend import CallContext, Door, ErrorKind, ToolCall
 from app.home.lock import own_home
-from app.hub.approvals import Approvals
+from app.hub.approval.guard import Approvals
 from app.observe.bus import EventBus
 from tests.cli.commands import Ended, command, refused
-from tests.hub.approving import Tools, approving, person, until, wants
-from tests.hub.test_approvals import human
+from tests.hub.approval.approving import Tools, approving, person, until, wants
+from tests.hub.approval.test_guard import human
 from tests.program import LONGEST, VCP, environment
 from tests.server import ECHO, KEY, Running, call_text, run, write_plugin
 

@@ -15,7 +15,7 @@ from app.config.keys import KEY_FILE
 from app.home.lock import own_home
 from app.hub.clients import ClientType
 from app.hub.hub import PATHS
-from app.hub.node_key_file import NODE_KEYS_FILE, read_node_keys
+from app.hub.nodes.key_file import NODE_KEYS_FILE, read_node_keys
 from app.tools.auth_code import AuthCode, write_auth_code
 from tests.cli.commands import Ended, command, refused
 from tests.hub.clients import address, connected

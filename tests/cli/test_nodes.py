@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.home.lock import own_home
-from app.hub.node_state import NodeState
+from app.hub.nodes.state import NodeState
 from tests.cli.commands import Ended, command, refused
 from tests.server import running
 

@@ -19,8 +19,8 @@ from app.home.archive import MANIFEST, ArchiveError, parse_manifest
 from app.home.backup import BackupReport, write_backup
 from app.home.lock import own_home
 from app.home.restore import restore, verified
-from app.hub.node_key_file import make_node_key
-from app.hub.node_keys import NodeKeys
+from app.hub.nodes.key_file import make_node_key
+from app.hub.nodes.keys import NodeKeys
 from tests.home.installations import old_installation, snapshot, write, write_database
 
 

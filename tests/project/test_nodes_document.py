@@ -10,7 +10,7 @@ import pytest
 
 from app.config.settings import names
 from app.hub.hub import PATHS
-from app.hub.node_key_file import NODE_KEYS_FILE, read_node_keys
+from app.hub.nodes.key_file import NODE_KEYS_FILE, read_node_keys
 from app.protocol.node_names import NODE_NAME_CHARS
 from app.web import blocking
 from tests.cli.commands import command

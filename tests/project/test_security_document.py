@@ -9,7 +9,7 @@ from app.config.keys import strong_value
 from app.config.live_file import LOOK_SECONDS
 from app.config.settings import names, read
 from app.extend import Access
-from app.hub.node_key_file import NODE_KEYS_FILE
+from app.hub.nodes.key_file import NODE_KEYS_FILE
 from app.tools.callback_tokens import TOKEN_BYTES
 from app.web import admin_access, blocking, body, connection
 from app.web.app import OWN_ACCESS

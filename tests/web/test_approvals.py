@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.hub.approving import Tools, answers, approving, asked, person, settled
-from tests.hub.test_approvals import human
+from tests.hub.approval.approving import Tools, answers, approving, asked, person, settled
+from tests.hub.approval.test_guard import human
 from tests.server import call_text, run
 from tests.web.asgi import app_in, ask
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from app.hub.node_state import NodeState
+from app.hub.nodes.state import NodeState
 from app.web.app import create_app
 from tests.web.asgi import BEARER, app_in, ask, services_in
 

@@ -10,7 +10,7 @@ from app.config.keys import PLACEHOLDERS
 from app.config.snapshot import CONFIG_FILE
 from app.errors import ConfigError
 from app.home.checks.findings import Finding, Installation, Level, Topic
-from app.hub.node_key_file import NODE_KEYS_FILE, NodeKeyFile, read_node_keys
+from app.hub.nodes.key_file import NODE_KEYS_FILE, NodeKeyFile, read_node_keys
 from app.plugins.discovery import PluginSet
 from app.protocol.loopback import is_loopback
 from app.protocol.node_names import NODE_NAME_CHARS, is_node_name

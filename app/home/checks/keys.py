@@ -12,7 +12,7 @@ from app.config.snapshot import CONFIG_FILE
 from app.errors import ConfigError
 from app.home.checks.findings import Finding, Installation, Level, Topic, entries
 from app.home.known_keys import OWN_SECRETS, KnownKey, known_keys
-from app.hub.node_key_file import NODE_KEYS_FILE
+from app.hub.nodes.key_file import NODE_KEYS_FILE
 from app.plugins.discovery import PluginSet
 from app.protocol.loopback import is_loopback
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.home.checks.findings import Finding, Level, Topic
-from app.hub.node_key_file import NODE_KEYS_FILE, make_node_key, revoke_node_key
+from app.hub.nodes.key_file import NODE_KEYS_FILE, make_node_key, revoke_node_key
 from tests.home.checks.looked_at import looked_at, told
 from tests.home.installations import write
 
