@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from app.extend import CallContext, Door, ToolCall
-from app.services import connections
+from app.services.far_nodes import node_files
 from tests.cli.commands import PLUGIN_SLEEPER
 from tests.node.bench import running_node, until
 from tests.node.test_forwards import LATER
@@ -92,7 +92,7 @@ def test_a_file_of_the_node_comes_in_pieces(tmp_path: Path) -> None:
         ):
             await offers(server, "Echo")
             services = server.services
-            fetcher = connections.node_files(services.in_force, services.nodes.holder_for)
+            fetcher = node_files(services.in_force, services.nodes.holder_for)
             found = await fetcher.fetch(f"file://shed{tmp_path}/shared/big.bin", CONTEXT, None)
             assert found is not None and found.content == data
 
