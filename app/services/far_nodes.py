@@ -1,13 +1,15 @@
-"""Builds what knows the far nodes: their registry, under the settings of now."""
+"""Builds what knows the far nodes, under the settings of now, and says who may be connected as one (B15)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from app.config.settings import Settings
 from app.extend import EventSink, ToolSource
+from app.hub.clients import ClientType
 from app.hub.hub import Hub
 from app.hub.nodes.files import HolderFor, NodeFiles
-from app.hub.nodes.names import NodeRights
+from app.hub.nodes.keys import NodeKeys
 from app.hub.nodes.nodes import NodeRules, Nodes
 from app.plugins.far_manifest import far_tool
 from app.plugins.missing_files import FILE_BYTES
@@ -15,6 +17,9 @@ from app.services.in_force import InForce
 from app.tools.background_results import BackgroundResults
 
 MIB = 1024 * 1024
+
+POLICY = 1008
+"""Close code for who may not stay."""
 
 
 def far_nodes(
@@ -24,7 +29,7 @@ def far_nodes(
     results: BackgroundResults,
     new_id: Callable[[str], str],
     local: Sequence[ToolSource],
-    keys: NodeRights | None = None,
+    keys: NodeKeys,
 ) -> Nodes:
     """The far nodes that are connected. ``local`` are the sources whose tools win against theirs (W4)."""
 
@@ -57,3 +62,26 @@ def far_nodes(
 def node_files(in_force: InForce, holder_for: HolderFor) -> NodeFiles:
     """What fetches files that plugins lack from the node beside the client."""
     return NodeFiles(holder_for, max_bytes=FILE_BYTES, frame_bytes=lambda: in_force.settings.node_max_frame_mb * MIB)
+
+
+def identify_nodes(keys: NodeKeys) -> Callable[[ClientType, str], str | None]:
+    """Names who brings a key of their own; it opens the path of nodes alone."""
+    return lambda kind, key: keys.identify(key) if kind is ClientType.NODE else None
+
+
+def hang_up_without_key(hub: Hub, keys: NodeKeys) -> None:
+    """From now on end the connection of each node whose key counts no longer."""
+    keys.on_end(lambda name: _hang_up(hub, name, "the key of this node counts no longer"))
+
+
+def keep_to(settings: Settings, hub: Hub) -> None:
+    """End the connections that these settings, which are in force from now on, would not let in."""
+    if settings.node_keys_only:
+        _hang_up(hub, "", "nodes need a key of their own")
+
+
+def _hang_up(hub: Hub, identity: str, reason: str) -> None:
+    """End the connections of the node with this key, or of those with the common one."""
+    for client in hub.clients(ClientType.NODE):
+        if client.identity == identity:
+            client.close(POLICY, reason)

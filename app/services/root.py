@@ -26,11 +26,9 @@ from app.extend import (
     Preprocessor,
     Reloaded,
     RouteSource,
-    SocketSource,
     ToolSource,
     UpstreamResolver,
 )
-from app.hub.nodes.keys import NodeKeys
 from app.hub.nodes.nodes import Nodes
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED, log_event
@@ -42,23 +40,12 @@ from app.reload.reloader import Reloader
 from app.reload.watcher import Pace, Watcher
 from app.schedule.folder import TaskFolder
 from app.schedule.runner import ScheduleRunner
-from app.services import (
-    approving,
-    connections,
-    node_access,
-    observing,
-    plugin_hosts,
-    prompts,
-    schedules,
-    turns,
-    upstreams,
-)
-from app.services.client_feed import ClientSecrets, feed_clients, log_replay
-from app.services.far_nodes import far_nodes, node_files
+from app.services import observing, plugin_hosts, prompts, schedules, turns, upstreams
+from app.services.far_nodes import node_files
 from app.services.ids import Ids
 from app.services.in_force import InForce
+from app.services.sockets import Sockets
 from app.services.stopping import END_SECONDS, Stopping
-from app.services.tool_socket import tool_clients
 from app.services.watching import home_watcher
 from app.tools.auth_code import AuthCode
 from app.tools.guard import PasswordGuard
@@ -167,40 +154,30 @@ class Services:
         self.routes = (*routes, self.in_process)
 
         # Who is connected over a WebSocket.
-        self.node_keys = NodeKeys(config.home, time.monotonic)
-        identify = node_access.identify_nodes(self.node_keys)
-        self.hub = connections.hub(self.in_force, self._ids.new, self.socket_key, identify)
-        self.sockets: tuple[SocketSource, ...] = (self.hub,)
-        self._lifecycles += (self.hub, self.node_keys)
-        node_access.hang_up_without_key(self.hub, self.node_keys)
-        self.on_applied(lambda config: node_access.keep_to(config.settings, self.hub))
         own_tools: tuple[ToolSource, ...] = (self.in_process, self.plugins, *sources)
-        self.nodes = far_nodes(
-            self.in_force, self.hub, self.events, self.background_results, self._ids.new, own_tools, self.node_keys
+        connected = Sockets(
+            self.in_force,
+            self.events,
+            plugins=lambda: self.found_plugins,
+            auth_code=self.auth_code,
+            background_results=self.background_results,
+            own_tools=own_tools,
+            placeholders=self._placeholder_sources,
+            router=lambda: self.router,
+            new_id=self._ids.new,
+            keep=owns_home,
         )
-        self._lifecycles += (self.nodes,)
+        self.sockets = connected.served
+        self.node_keys, self.hub, self.log_replay = connected.node_keys, connected.hub, connected.log_replay
+        self.nodes, self.tool_clients, self.approvals = connected.nodes, connected.tool_clients, connected.approvals
+        self._lifecycles += connected.lifecycles
+        self.on_applied(connected.settings_changed)
 
         # Tools: the one way to call them, and calls that are put off.
         task_folder = TaskFolder(config.home)
         self.intake = schedules.task_intake(self.in_force, task_folder, told=lambda: self.schedule.look_again())
-        secrets = ClientSecrets(lambda: self.config, lambda: self.key, lambda: self.found_plugins, self.auth_code)
-        self.approvals = approving.approvals(self.in_force, self.hub, self.events, self._ids.new, secrets)
-        self._lifecycles += (self.approvals,)
         own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake), self.approvals)
-        brought = (*own_tools, self.nodes)
-        self.tool_clients = tool_clients(
-            self.in_force,
-            brought,
-            self._placeholder_sources,
-            lambda: self.router,
-            self.events,
-            new_id=self._ids.new,
-            socket_key=self.socket_key,
-        )
-        self.on_applied(lambda _config: self.tool_clients.look_again())
-        self.sockets += (self.tool_clients,)
-        self._lifecycles += (self.tool_clients,)
-        self.router = Router((*brought, self.tool_clients), (*own_guards, *guards), self.events)
+        self.router = Router((*own_tools, *connected.further), (*own_guards, *guards), self.events)
         self.schedule = schedules.schedule_runner(
             self.in_force, task_folder, self.router, self.events, self._ids, self.stopping
         )
@@ -225,11 +202,8 @@ class Services:
             running_turns=lambda: len(self.running),
             processes=self._processes,
             upstreams=lambda: self.upstream.status(),
-            clients=lambda kind: self.hub.count(kind) or self.tool_clients.count(kind),
+            clients=connected.count,
         )
-        self.log_replay = log_replay(self.in_force, self.hub, keep=owns_home)
-        self._lifecycles = (self.log_replay, *self._lifecycles)  # it stops after the hub, and keeps who was there
-        feed_clients(self.in_force, self.hub, self.log_replay, self.events, secrets)
         self._reloader = Reloader(self, self.events)
         self._watcher = self._file_watcher(pace)
 
@@ -247,10 +221,6 @@ class Services:
     def key(self) -> str:
         """The key that clients show."""
         return self.in_force.key
-
-    def socket_key(self) -> str:
-        """The key that WebSocket clients show: VCPLog's own, ``VCP_Key``, or the server's key (spec 2.2)."""
-        return self.found_plugins.socket_key or self.settings.socket_key or self.key
 
     @property
     def port(self) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.config.snapshot import load
 from app.plugins.discovery import PluginSet
-from app.services.client_feed import ClientSecrets
+from app.services.client_secrets import ClientSecrets
 
 LINES = """
 Key=server-key

@@ -1,21 +1,12 @@
-"""Builds what tells WebSocket clients of events, and says which secrets they are never told (B5, D30)."""
+"""Which secrets WebSocket clients are never told (B5, D30)."""
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 
 from app.config.snapshot import Config
-from app.hub.chrome import Chrome
-from app.hub.hub import Hub
-from app.hub.log.feed import HEARD, LogFeed
-from app.hub.log.replay import LogReplay
-from app.hub.log.replay_file import REPLAY_FILE
-from app.hub.masks import Masks
-from app.observe.bus import EventBus
 from app.plugins.discovery import PluginSet
-from app.services.in_force import InForce
 
 _PICTURES_AND_FILES = ("Image_Key", "File_Key")
 _PROMPTS = ("Tar", "Var", "Sar")
@@ -75,30 +66,3 @@ def _configured(config: Config) -> tuple[str, ...]:
     )
     long = (value for value in others if len(value) >= _SHORTEST_VALUE and len(value.split()) == 1)
     return (*own, *upstreams, *long)
-
-
-def log_replay(in_force: InForce, hub: Hub, *, keep: bool) -> LogReplay:
-    """What devices missed while they were away; with ``keep`` it outlives the process."""
-    return LogReplay(
-        hub,
-        in_force.home / REPLAY_FILE if keep else None,
-        clock=time.time,
-        zone=in_force.zone,
-        count=lambda: in_force.settings.log_replay_count,
-        hours=lambda: in_force.settings.log_replay_hours,
-    )
-
-
-def feed_clients(in_force: InForce, hub: Hub, replay: LogReplay, events: EventBus, secrets: ClientSecrets) -> None:
-    """From now on clients are told what happens, and browsers are answered."""
-    feed = LogFeed(
-        hub,
-        replay,
-        clock=time.time,
-        zone=in_force.zone,
-        max_chars=lambda: in_force.settings.tool_result_max_chars,
-        masks=Masks(secrets),
-        push_masks=Masks(secrets.without_addresses),
-    )
-    events.listen(feed.hear, *HEARD)
-    Chrome(hub, time.time)
