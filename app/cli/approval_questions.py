@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from datetime import tzinfo
 
-from app.cli.terminal import TerminalLines, visible
+from app.cli.terminal import TerminalLines, printable_lines
 from app.errors import both
 from app.extend import ApprovalAsked, Event, Json
 from app.hub.approval.feed import described
@@ -34,7 +34,7 @@ def shown(one: Mapping[str, Json]) -> str:
     seconds = int(left) // 1000 if isinstance(left, int | float) else 0
     by = f"{one['maid']}, " if one.get("maid") else ""
     head = both(f"还有 {seconds} 秒", f"{seconds} s left")
-    return visible(
+    return printable_lines(
         f"{one['requestId']}  {one.get('toolName')}  ({by}{one.get('source')}, {head})\n{pretty_json(one.get('args'))}"
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from app.cli.approval_questions import decision, shown
 from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, home_folder, home_option, reader, run
-from app.cli.terminal import TerminalLines, visible
+from app.cli.terminal import TerminalLines, printable_lines
 from app.config.keys import server_key
 from app.errors import ConfigError, NotFoundError, both
 from app.extend import Json
@@ -135,4 +135,4 @@ def _outcome(facts: Mapping[str, Json], *, counted: bool) -> str:
     if not counted:
         who = facts.get("by") or facts.get("reason") or "-"
         told = both("此前已有结果", "it was settled before") + f": {told} ({who})"
-    return visible(told)
+    return printable_lines(told)

@@ -9,7 +9,8 @@ from itertools import groupby
 from types import MappingProxyType
 
 from app import __version__
-from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, home_folder, home_option, printable
+from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, home_folder, home_option
+from app.cli.terminal import printable
 from app.errors import both
 from app.extend import Json
 from app.home.check import CheckReport, check_home

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from datetime import datetime, tzinfo
 
 from app.cli.nodes import join_command, join_hints
-from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, home_folder, home_option, printable
+from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, home_folder, home_option
+from app.cli.terminal import printable
 from app.config.dotenv import parse_values
 from app.config.keys import replace_key, strong_value
 from app.config.snapshot import load

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from urllib.parse import urlsplit
 
-from app.cli.options import EXIT_OK, Commands, home_folder, home_option, printable, run
+from app.cli.options import EXIT_OK, Commands, home_folder, home_option, run
+from app.cli.terminal import printable
 from app.config.keys import server_key
 from app.config.settings import Settings
 from app.config.snapshot import load

@@ -57,11 +57,6 @@ def port(text: str) -> int:
     return int(text)
 
 
-def printable(text: str) -> str:
-    """A text from outside for a terminal: it may hold line ends and codes for terminals; neither may act here."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
 def run(work: Coroutine[Any, Any, int]) -> int:
     """Run on the fastest event loop there is, to the end or to Ctrl-C.
 

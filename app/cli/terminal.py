@@ -83,8 +83,14 @@ class TerminalLines:
         self._came.set()
 
 
-def visible(text: str) -> str:
-    """``text`` for a terminal: what could move the cursor, hide or turn round what follows is written as an escape."""
-    return "".join(
-        mark if mark == "\n" or mark.isprintable() else mark.encode("unicode_escape").decode("ascii") for mark in text
-    )
+def printable(text: str) -> str:
+    """A text from outside for one line of a terminal.
+
+    What could end the line, move the cursor, hide or turn round what follows is written as an escape.
+    """
+    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode("ascii") for mark in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for a text of several lines."""
+    return "\n".join(printable(line) for line in text.split("\n"))

@@ -6,8 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from app.config.small_file import read_small
+
+Parsed = TypeVar("Parsed")
 
 LOOK_SECONDS = 1.0
 """The file is looked at again when the last look is at least this long ago."""
@@ -19,6 +22,15 @@ class Content:
 
     data: bytes | None
     error: str = ""
+
+    def parsed(self, parse: Callable[[bytes | None], Parsed]) -> Parsed:
+        """What ``parse`` makes of the bytes; raises ValueError, which says in one line why there is nothing to use."""
+        if self.error:
+            raise ValueError(self.error)
+        try:
+            return parse(self.data)
+        except RecursionError as fault:
+            raise ValueError(str(fault)) from fault
 
 
 class LiveFile:

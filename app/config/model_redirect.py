@@ -56,12 +56,10 @@ class ModelRedirect:
         content = self._file.changed()
         if content is None:
             return
-        error = content.error
-        if not error:
-            try:
-                self._internal = _NOTHING if content.data is None else MappingProxyType(dict(parse(content.data)))
-                self._public = MappingProxyType({internal: public for public, internal in self._internal.items()})
-            except (ValueError, RecursionError) as fault:
-                error = str(fault)
-        if error:
+        try:
+            names = content.parsed(lambda data: _NOTHING if data is None else parse(data))
+        except ValueError as error:
             log.error("%s cannot be read (%s); the names of models stay as they were", self._file.path, error)
+            return
+        self._internal = MappingProxyType(dict(names))
+        self._public = MappingProxyType({internal: public for public, internal in names.items()})

@@ -152,5 +152,5 @@ def refused(status: int, said: str) -> ConfigError:
     """The error for an answer that is none of those that were expected."""
     return ConfigError(
         both(f"正在运行的服务器拒绝了请求（{status}）", f"the running server refused the request ({status})")
-        + f": {said[:500]}"
+        + (f": {said[:500]}" if said else "")
     )

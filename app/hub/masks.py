@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 from app.extend import Json
 from app.protocol.arguments import fold
-
-MASK = "***"
+from app.protocol.secret_texts import MASK
 
 SHORTEST_SECRET = 6
 """What is shorter is a part of too many words and numbers to be masked."""

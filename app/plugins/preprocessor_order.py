@@ -36,17 +36,15 @@ class PreprocessorOrder:
         content = self._file.changed(at_once=True)
         if content is None:
             return
-        error = content.error
-        if not error:
-            try:
-                self._names = () if content.data is None else _read(content.data)
-            except (ValueError, RecursionError) as fault:
-                error = str(fault)
-        if error:
+        try:
+            self._names = content.parsed(_read)
+        except ValueError as error:
             log.warning("%s: %s; the order of preprocessors stays as it was", self._file.path, error)
 
 
-def _read(data: bytes) -> tuple[str, ...]:
+def _read(data: bytes | None) -> tuple[str, ...]:
+    if data is None:
+        return ()
     names = strict_json(data.decode("utf-8-sig"))
     if not isinstance(names, list):
         raise ValueError("must be a JSON list of names")

@@ -12,6 +12,7 @@ import orjson
 from app.errors import UpstreamBusyError, UpstreamError, UpstreamStatusError, UpstreamTimeoutError, both
 from app.extend import Clock, UpstreamTarget
 from app.protocol.call_depth import CALL_DEPTH_HEADER
+from app.protocol.secret_texts import MASK
 from app.upstream.failover import Candidate, FailOver, fails_over, is_unwell
 from app.upstream.fleet import Fleet
 from app.upstream.limits import ERROR_BODY_BYTES, ERROR_BODY_SECONDS, UpstreamLimits
@@ -238,7 +239,7 @@ def _placed_at_once(able: Sequence[Candidate]) -> Candidate | None:
 
 def _without_key(body: bytes, target: UpstreamTarget) -> bytes:
     """An error's body without our key: some gateways quote the one they refuse."""
-    return body.replace(target.api_key.encode(), b"***") if len(target.api_key) >= _SHORTEST_SECRET else body
+    return body.replace(target.api_key.encode(), MASK.encode()) if len(target.api_key) >= _SHORTEST_SECRET else body
 
 
 async def _read_error_body(reply: Reply) -> bytes:

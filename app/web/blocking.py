@@ -82,19 +82,16 @@ class AddressBlocks:
         content = self._file.changed(at_once=at_once)
         if content is None:
             return
-        error = content.error
-        if not error:
-            try:
-                listed = _entries(content.data)
-            except (ValueError, RecursionError) as fault:
-                error = str(fault)
-        if error:
+        try:
+            listed = content.parsed(_entries)
+        except ValueError as error:
+            self._readable = False
             log.error("%s cannot be read (%s); the list stays as it was, and so does the file", self._file.path, error)
-        elif not self._readable:
+            return
+        if not self._readable:
             log.info("%s can be read again", self._file.path.name)
-        self._readable = not error
-        if self._readable:
-            self._listed = listed | self._unsaved
+        self._readable = True
+        self._listed = listed | self._unsaved
 
     def blocked(self, address: str) -> bool:
         """True when this address is refused."""

@@ -9,6 +9,8 @@ from functools import cached_property
 from starlette.convertors import CONVERTOR_TYPES
 from starlette.routing import PARAM_REGEX
 
+from app.protocol.secret_texts import MASK
+
 _MAX_SEGMENTS = 32
 _REST = "path"
 """The kind of parameter that takes all that is left of a path."""
@@ -27,7 +29,7 @@ def segments_of(path: str) -> list[str]:
 
 def shown_path(path: str) -> str:
     """``path`` as it may stand in a log: keys and tokens in it are masked (B5)."""
-    return _CALLBACK_TOKEN.sub(r"\1***\2", _SECRETS.sub(r"\1\2***", path))
+    return _CALLBACK_TOKEN.sub(rf"\1{MASK}\2", _SECRETS.sub(rf"\1\2{MASK}", path))
 
 
 def has_plain_parameters(path: str) -> bool:

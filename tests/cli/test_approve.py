@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from app.cli.approval_questions import ApprovalQuestions, decision, shown
-from app.cli.terminal import visible
+from app.cli.terminal import printable_lines
 from app.config.approval_rules import ApprovalFile
 from app.extend import CallContext, Door, ErrorKind, ToolCall
 from app.home.lock import own_home
@@ -265,4 +265,4 @@ def test_nothing_that_is_shown_plays_tricks_with_the_terminal() -> None:
     hostile = "\x1b[2J\x9b2J\r\u202e\u2066\x7f\x00"
     text = shown({"requestId": "r", "toolName": hostile, "maid": hostile, "args": {hostile: hostile}})
     assert all(mark == "\n" or mark.isprintable() for mark in text)
-    assert visible("中文 ok\n") == "中文 ok\n"
+    assert printable_lines("中文 ok\n") == "中文 ok\n"

@@ -72,13 +72,9 @@ class NodeKeys:
         content = self._file.changed(at_once=True)
         if content is None:
             return
-        error = content.error
-        if not error:
-            try:
-                read = parse(content.data)
-            except ValueError as fault:
-                error = str(fault)
-        if error:
+        try:
+            read = content.parsed(parse)
+        except ValueError as error:
             log.error("%s cannot be used (%s); keys of nodes stay as they were", self._file.path, error)
             return
         for problem in read.problems:
