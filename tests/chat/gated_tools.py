@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from app.extend import CallContext, ToolCall, ToolResult, ToolSpec
+from tests.fixed_tools import FixedTools
 
 
-class GatedTools:
+class GatedTools(FixedTools):
     """Tools whose calls wait for a gate of their name; what happens to them is in ``log``."""
 
     def __init__(self, *names: str) -> None:
-        self._specs = {name: ToolSpec(name, "test", name) for name in names}
+        super().__init__(*(ToolSpec(name, "test", name) for name in names))
         self.gates = {name: asyncio.Event() for name in names}
         self.begun = {name: asyncio.Event() for name in names}
         self.ended = {name: asyncio.Event() for name in names}
         self.log: list[str] = []
-
-    def changed(self, told: Callable[[], None]) -> None:
-        """These tools never change."""
-
-    def tools(self) -> Mapping[str, ToolSpec]:
-        return self._specs
-
-    def addressed(self, name: str) -> ToolSpec | None:
-        return None
 
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]

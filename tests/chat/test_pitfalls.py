@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,27 +10,19 @@ import pytest
 from app.demo.script import Answer, Escape, EventStyle, Received, say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import CallContext, ToolCall, ToolResult, ToolSpec
+from tests.fixed_tools import FixedTools
 from tests.server import run, running
 from tests.tool_requests import PITFALLS
 
 TORN = EventStyle(newline="\r\n", space=False, escape=Escape.ALL, comment="keep-alive")
 
 
-class RecordedTools:
+class RecordedTools(FixedTools):
     """Tools that answer at once; what they were called with is in ``calls``."""
 
     def __init__(self, *names: str) -> None:
-        self._specs = {name: ToolSpec(name, "test", name) for name in names}
+        super().__init__(*(ToolSpec(name, "test", name) for name in names))
         self.calls: list[tuple[str, dict[str, str]]] = []
-
-    def changed(self, told: Callable[[], None]) -> None:
-        """These tools never change."""
-
-    def tools(self) -> Mapping[str, ToolSpec]:
-        return self._specs
-
-    def addressed(self, name: str) -> ToolSpec | None:
-        return None
 
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from app.errors import BadRequestError
 from app.extend import CallContext, RoundFinished, ToolCall, ToolResult, ToolSpec
 from app.web.chat import parse_object, request_id
 from tests.chat.gated_tools import GatedTools
+from tests.fixed_tools import FixedTools
 from tests.server import call_text, chat_body, run, running, write_plugin
 
 MODES = pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])
@@ -61,20 +62,12 @@ def test_a_tool_over_its_time_limit_is_told_to_the_model_and_the_chat_goes_on(tm
     run(main())
 
 
-class Faulty:
+class Faulty(FixedTools):
     """A tool source that breaks its contract."""
 
     def __init__(self, error: BaseException) -> None:
+        super().__init__(ToolSpec("Faulty", "test", "Faulty"))
         self._error = error
-
-    def changed(self, told: Callable[[], None]) -> None:
-        """These tools never change."""
-
-    def tools(self) -> Mapping[str, ToolSpec]:
-        return {"Faulty": ToolSpec("Faulty", "test", "Faulty")}
-
-    def addressed(self, name: str) -> ToolSpec | None:
-        return None
 
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]

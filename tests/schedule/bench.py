@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from app.schedule.timely import TimelyContactGuard
 from app.schedule.times import local_time
 from app.services.stopping import Stopping
 from app.tools.router import Router
+from tests.fixed_tools import FixedTools
 
 ZONE = ZoneInfo("Asia/Shanghai")
 NOW = 1_767_571_200.0
@@ -29,26 +30,17 @@ NOW = 1_767_571_200.0
 QUICK = Pace(tick=0.01, rescan=0.05, poll=0.05, rest=0.005, settle=0.02, retry=0.05, prune=0.05)
 
 
-class Tools:
+class Tools(FixedTools):
     """Tools that note their calls; ``Hang`` waits for its gate, ``Refuse`` says no, ``Safe`` may run twice."""
 
     def __init__(self) -> None:
-        named = {name: ToolSpec(name, "test", name) for name in ("Echo", "Hang", "Refuse", "AgentAssistant")}
-        self.specs: dict[str, ToolSpec] = {**named, "Safe": ToolSpec("Safe", "test", "Safe", idempotent=True)}
+        named = [ToolSpec(name, "test", name) for name in ("Echo", "Hang", "Refuse", "AgentAssistant")]
+        super().__init__(*named, ToolSpec("Safe", "test", "Safe", idempotent=True))
         self.calls: list[ToolCall] = []
         self.contexts: list[CallContext] = []
         self.gate = asyncio.Event()
         self.running = 0
         self.most = 0
-
-    def changed(self, told: Callable[[], None]) -> None:
-        """These tools never change."""
-
-    def tools(self) -> Mapping[str, ToolSpec]:
-        return self.specs
-
-    def addressed(self, name: str) -> ToolSpec | None:
-        return None
 
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]

@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.extend import CallContext, ToolCall, ToolCommand, ToolResult, ToolSpec
+from app.extend import ToolCommand, ToolSpec
 from app.tools.catalogue import Catalogue, command_named
 from app.tools.descriptions import describe
+from tests.fixed_tools import FixedTools
 
 
-class Source:
-    def __init__(self, *specs: ToolSpec) -> None:
-        self._specs = {spec.name: spec for spec in specs}
-
-    def changed(self, told: Callable[[], None]) -> None:
-        """These tools never change."""
-
-    def tools(self) -> Mapping[str, ToolSpec]:
-        return self._specs
-
-    def addressed(self, name: str) -> ToolSpec | None:
-        return None
-
-    async def call(
-        self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
-    ) -> ToolResult:
-        raise AssertionError
-
-
-def catalogue(*sources: Source) -> Catalogue:
+def catalogue(*sources: FixedTools) -> Catalogue:
     return Catalogue([(source, source.tools()) for source in sources])
 
 
@@ -52,7 +32,7 @@ NOVEL = tool("Novel", command("Read", "novel_read", "read"), command("Write", "n
 
 
 def test_a_command_is_found_by_its_own_name_beside_all_others() -> None:
-    found = catalogue(Source(NOVEL))
+    found = catalogue(FixedTools(NOVEL))
     assert means(found, "novel_read") == ("local", "Novel", "read")
     assert means(found, "novel_write") == ("local", "Novel", "Write")
     assert means(found, "Novel") == ("local", "Novel", None)
@@ -63,13 +43,13 @@ def test_a_command_is_found_by_its_own_name_beside_all_others() -> None:
 
 
 def test_a_tool_that_can_do_one_thing_is_not_told_which() -> None:
-    found = catalogue(Source(tool("Dice", command("roll", "roll_dice"))))
+    found = catalogue(FixedTools(tool("Dice", command("roll", "roll_dice"))))
     assert means(found, "roll_dice") == ("local", "Dice", None)
 
 
 def test_the_word_for_a_command_means_no_other() -> None:
     spec = tool("T", command("a", "own_a", "same"), command("b", "own_b", "same"), command("x", "own_c", "a"))
-    found = catalogue(Source(spec))
+    found = catalogue(FixedTools(spec))
     for name, index in (("own_a", 0), ("own_b", 1), ("own_c", 2)):
         what = found.find(name)
         assert what is not None
@@ -78,13 +58,13 @@ def test_the_word_for_a_command_means_no_other() -> None:
 
 
 def test_no_name_on_this_machine_is_shadowed_whatever_the_order_of_the_sources() -> None:
-    far = Source(
+    far = FixedTools(
         tool("novel_read", command("x"), origin="far"),
         tool("Novel.Rest", origin="far"),
         tool("Novel", origin="far"),
         tool("Other", command("a", "novel_write"), command("b", "Novel"), command("c", "c_of_other"), origin="far"),
     )
-    for found in (catalogue(Source(NOVEL), far), catalogue(far, Source(NOVEL))):
+    for found in (catalogue(FixedTools(NOVEL), far), catalogue(far, FixedTools(NOVEL))):
         assert means(found, "Novel") == ("local", "Novel", None)
         assert means(found, "novel_read") == ("local", "Novel", "read")
         assert means(found, "novel_write") == ("local", "Novel", "Write")
@@ -96,7 +76,7 @@ def test_no_name_on_this_machine_is_shadowed_whatever_the_order_of_the_sources()
 
 
 def test_names_that_are_not_in_force_are_told_and_not_shown() -> None:
-    found = catalogue(Source(tool("A", command("a", "go"), command("b", "stop")), tool("B", command("c", "go"))))
+    found = catalogue(FixedTools(tool("A", command("a", "go"), command("b", "stop")), tool("B", command("c", "go"))))
     assert means(found, "go") == ("local", "A", "a")
     assert [one.tool_name for one in found.specs["B"].commands] == [None]
     assert found.complaints == ("toolName go of B is not used: it is already a name of A",)
@@ -106,7 +86,7 @@ def test_names_that_are_not_in_force_are_told_and_not_shown() -> None:
 
 def test_lists_go_by_tool_and_keep_the_order_of_commands() -> None:
     found = catalogue(
-        Source(
+        FixedTools(
             tool("Zeta", command("only", word="w")),
             tool("Static", command("c"), callable=False),
             NOVEL,
@@ -114,7 +94,7 @@ def test_lists_go_by_tool_and_keep_the_order_of_commands() -> None:
             tool("Odd", command("x", word="y"), command("", word="x"), command("")),
             tool("Alone", command("c", "own")),
         ),
-        Source(tool("Far", command("b"), command("a"), origin="far")),
+        FixedTools(tool("Far", command("b"), command("a"), origin="far")),
     )
     assert [(one.name, one.spec.name, one.command and one.command.id) for one in found.listed()] == [
         ("own", "Alone", "c"),
@@ -156,7 +136,7 @@ SPECS = st.builds(
 def test_whatever_is_offered_local_names_are_local_and_each_listed_name_leads_to_what_it_was_listed_for(
     offered: list[list[ToolSpec]],
 ) -> None:
-    sources = [Source(*specs) for specs in offered]
+    sources = [FixedTools(*specs) for specs in offered]
     found = catalogue(*sources)
     local = {name for source in sources for name, spec in source.tools().items() if spec.origin == "local"}
     for name in local:

@@ -23,6 +23,7 @@ from app.extend import (
 )
 from app.tools.guard import PasswordGuard
 from app.tools.router import Router, prepare_arguments
+from tests.fixed_tools import FixedTools
 
 CONTEXT = CallContext("turn-1", Door.STREAM)
 
@@ -40,7 +41,7 @@ class Events:
         return event
 
 
-class Source:
+class Source(FixedTools):
     """Tools that answer with what they were given."""
 
     def __init__(
@@ -49,16 +50,10 @@ class Source:
         work: Callable[..., Any] | None = None,
         unlisted: Mapping[str, ToolSpec] | None = None,
     ) -> None:
-        self._specs = {spec.name: spec for spec in specs}
+        super().__init__(*specs)
         self._work = work
         self._unlisted = unlisted or {}
         self.calls: list[ToolCall] = []
-
-    def changed(self, told: Callable[[], None]) -> None:
-        """These tools never change."""
-
-    def tools(self) -> Mapping[str, ToolSpec]:
-        return self._specs
 
     def addressed(self, name: str) -> ToolSpec | None:
         return self._unlisted.get(name)
@@ -339,11 +334,11 @@ def test_names_are_those_of_now_and_what_is_not_in_force_is_logged_once(caplog: 
     router = Router([source, far], [], Events())
     assert router.find("novel_read") is not None
     assert [listed.name for listed in router.listed()] == ["A", "novel_read"]
-    source._specs = {"Novel": NOVEL}
+    source.specs = {"Novel": NOVEL}
     assert router.find("A") is None
     assert [listed.name for listed in router.listed()] == ["novel_read", "Novel.Write"]
     assert list(router.specs()) == ["Novel"]
-    far._specs = {**far._specs, "B": tool("B", origin="far")}
+    far.specs = {**far.specs, "B": tool("B", origin="far")}
     assert router.find("B") is not None
     assert caplog.messages == ["tool novel_read of far is not used: a command on this machine is that"]
 

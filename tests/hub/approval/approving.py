@@ -13,6 +13,7 @@ from app.config.approval_rules import FILE_NAME
 from app.demo.script import say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import CallContext, ToolCall, ToolCommand, ToolResult, ToolSpec
+from tests.fixed_tools import FixedTools
 from tests.hub.clients import SOCKET_KEY, Wire, address, connected
 from tests.server import Running, running
 
@@ -20,22 +21,13 @@ CONFIG = (f"VCP_Key={SOCKET_KEY}",)
 NOWHERE = "http://127.0.0.1:9"
 
 
-class Tools:
+class Tools(FixedTools):
     """Tools that only remember with what they were called."""
 
     def __init__(self, *names: str) -> None:
         commands = (ToolCommand("Read", "Read", ""), ToolCommand("Delete", "Delete", ""))
-        self._specs = {name: ToolSpec(name, "test", name, commands) for name in names}
+        super().__init__(*(ToolSpec(name, "test", name, commands) for name in names))
         self.calls: list[tuple[str, Mapping[str, Any]]] = []
-
-    def changed(self, told: Callable[[], None]) -> None:
-        """These tools never change."""
-
-    def tools(self) -> Mapping[str, ToolSpec]:
-        return self._specs
-
-    def addressed(self, name: str) -> ToolSpec | None:
-        return None
 
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]

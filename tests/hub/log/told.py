@@ -9,28 +9,20 @@ from typing import Any
 import httpx
 
 from app.extend import CallContext, ErrorKind, ToolCall, ToolPush, ToolResult, ToolSpec
+from tests.fixed_tools import FixedTools
 from tests.hub.clients import Wire
 from tests.server import Running, call_text
 
 PLAIN = {"Content-Type": "text/plain"}
 
 
-class SaidTools:
+class SaidTools(FixedTools):
     """A source of tools: ``results`` by name, ``pushes`` what their manifests say of pushes."""
 
     def __init__(self, results: Mapping[str, ToolResult], pushes: Mapping[str, ToolPush] | None = None) -> None:
         pushes = pushes or {}
         self._results = results
-        self._specs = {name: ToolSpec(name, "test", name, push=pushes.get(name)) for name in results}
-
-    def tools(self) -> Mapping[str, ToolSpec]:
-        return self._specs
-
-    def addressed(self, name: str) -> ToolSpec | None:
-        return None
-
-    def changed(self, told: Callable[[], None]) -> None:
-        """These tools never change."""
+        super().__init__(*(ToolSpec(name, "test", name, push=pushes.get(name)) for name in results))
 
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]

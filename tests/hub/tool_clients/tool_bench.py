@@ -25,6 +25,7 @@ from app.hub.tool_clients.registry import RegistryLimits
 from app.hub.tool_clients.runs import RunLimits
 from app.hub.tool_clients.tool_clients import ToolClients
 from app.tools.router import Router
+from tests.fixed_tools import FixedTools
 
 MIB = 2**20
 RULES = ToolSocketRules(8 * MIB, MIB, 4 * MIB, 60, password_wanted=False)
@@ -77,23 +78,14 @@ class Line:
         return frames
 
 
-class Ours:
+class Ours(FixedTools):
     """A source with one tool of the server: it answers ``result`` as soon as the gate is open."""
 
     def __init__(self) -> None:
+        super().__init__(ToolSpec("Ours", "local", "Ours"), ToolSpec("Still", "local", "Still", callable=False))
         self.result = ToolResult(structured={"answer": 42})
         self.gate = asyncio.Event()
         self.gate.set()
-
-    def tools(self) -> dict[str, ToolSpec]:
-        return {"Ours": ToolSpec("Ours", "local", "Ours"), "Still": ToolSpec("Still", "local", "Still", callable=False)}
-
-    def addressed(self, name: str) -> ToolSpec | None:
-        del name
-        return None
-
-    def changed(self, told: Callable[[], None]) -> None:
-        """These never change."""
 
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]
