@@ -36,8 +36,9 @@ from bench.conversations import text_of_stream
 from bench.processes import offspring
 from tests.plugins.modules import write_module
 from tests.plugins.watching import descriptors
-from tests.reload.files import QUICK, save, until
+from tests.reload.files import QUICK, save
 from tests.server import HEADERS, Running, call_text, chat_body, running, write_plugin
+from tests.waiting import until
 
 TURNS = 200
 LONGEST = 60

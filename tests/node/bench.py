@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -26,15 +26,9 @@ from app.reload.watcher import Pace
 from app.services import Services
 from app.web.app import create_app
 from app.web.server import serve as serve_app
+from tests.waiting import until as until
 
 NODE_KEY = "node-key"
-
-
-async def until(reached: Callable[[], object]) -> None:
-    """Wait until something is so."""
-    async with asyncio.timeout(15):
-        while not reached():
-            await asyncio.sleep(0.005)
 
 
 class Link:

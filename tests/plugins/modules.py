@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import textwrap
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -73,10 +72,3 @@ async def reload_plugins(services: Services) -> None:
     services.found_plugins = services.search_plugins(services.found_plugins)
     for host in services.plugin_hosts:
         await host.replace(services.found_plugins)
-
-
-async def until(true: Callable[[], object]) -> None:
-    """Wait for something that other tasks or threads bring about."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not true():
-            await asyncio.sleep(0.005)

@@ -21,6 +21,7 @@ from app.plugins.static_runs import StaticRunner
 from app.plugins.static_values import StaticValues
 from app.plugins.statics import StaticPlugins, StaticState
 from tests.plugins.conftest import parse_env
+from tests.waiting import until
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 NOW = datetime(2026, 1, 5, 10, 30, 5, tzinfo=SHANGHAI).timestamp()
@@ -164,13 +165,6 @@ class StaticBench:
         """Wait until a plugin has run so many times."""
         await until(lambda: len(self.refreshed(name)) >= count)
         assert len(self.refreshed(name)) == count
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Wait for something that other processes bring about."""
-    async with asyncio.timeout(30):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 async def shown(statics: StaticPlugins, text: str) -> str:

@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from app.extend import BackgroundResult
 from tests.plugins.watching import appears, lives, vanishes
 from tests.program import started
 from tests.server import Running, call_text, run, running, write_plugin
+from tests.waiting import until
 
 NOWHERE = "http://127.0.0.1:9"
 SHOWN = "{{VCP_ASYNC_RESULT::Worker::w-1}}"
@@ -61,12 +61,6 @@ def wait(name):
 
 def worker(home: Path, script: str, **manifest: Any) -> Path:
     return write_plugin(home, "Worker", WORKER + script, pluginType="asynchronous", **manifest)
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 async def prompt(server: Running, up: ScriptedUpstream, *messages: Any) -> list[Any]:

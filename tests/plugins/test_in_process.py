@@ -14,8 +14,9 @@ import pytest
 from app.extend import CallContext, Door, ErrorKind, Reloaded, ToolCall
 from app.plugins.in_process_modules import PACKAGE_PREFIX
 from app.services import Services
-from tests.plugins.modules import alone, call, reload_plugins, serving, until, write_module
+from tests.plugins.modules import alone, call, reload_plugins, serving, write_module
 from tests.program import started
+from tests.waiting import until
 from tests.web.asgi import services_in
 
 __all__ = ["alone"]

@@ -15,7 +15,8 @@ from app.plugins.in_process_work import HANGING_LIMIT, PluginHangingError, Worke
 from app.plugins.loop_watch import LoopWatch
 from app.plugins.places import QueueError
 from app.tools.rendering import ResultFormat, model_parts, result_object
-from tests.plugins.modules import alone, call, serving, until, write_module
+from tests.plugins.modules import alone, call, serving, write_module
+from tests.waiting import until
 
 __all__ = ["alone"]
 

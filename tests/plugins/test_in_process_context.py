@@ -16,8 +16,9 @@ from app.demo.script import Answer, Received, Reply, json_reply, say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import CallContext, CallStarted, Door, ErrorKind, Informed, Pushed, ToolCall, TurnFinished
 from app.plugins.in_process_context import STORES, store_dir
-from tests.plugins.modules import alone, call, serving, until, write_module
+from tests.plugins.modules import alone, call, serving, write_module
 from tests.server import ECHO, call_text, chat_body, run, running, write_plugin
+from tests.waiting import until
 from tests.web.asgi import services_in
 
 __all__ = ["alone"]

@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 from app.extend import Reloaded
-from tests.plugins.modules import alone, reload_plugins, serving, until, write_module
+from tests.plugins.modules import alone, reload_plugins, serving, write_module
 from tests.server import Running, running, write_plugin
+from tests.waiting import until
 
 __all__ = ["alone"]
 

@@ -14,8 +14,9 @@ import pytest
 import app.plugins.static_values as static_values_module
 from app.plugins.static_values import KeptValue, StaticValues
 from app.plugins.statics import StaticPlugins
-from tests.plugins.static_bench import NOW, StaticBench, shown, state, until
+from tests.plugins.static_bench import NOW, StaticBench, shown, state
 from tests.plugins.watching import appears, lives
+from tests.waiting import until
 
 GATED = "sh -c 'echo > begun; while [ ! -e gate ]; do sleep 0.01; done; cat value'"
 

@@ -10,8 +10,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from app.plugins.statics import LONGEST_SLEEP, StaticPlugins
-from tests.plugins.static_bench import NOW, SHANGHAI, StaticBench, shown, state, until
+from tests.plugins.static_bench import NOW, SHANGHAI, StaticBench, shown, state
 from tests.plugins.watching import appears, children, lives, vanishes
+from tests.waiting import until
 
 
 @pytest.fixture

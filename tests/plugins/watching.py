@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
+
+from tests.waiting import until
 
 OK = '{"status":"success","result":"ok"}'
 
@@ -14,10 +15,7 @@ READY = "open('ready.tmp', 'w').close(); os.rename('ready.tmp', 'ready')\n"
 
 async def appears(path: Path) -> None:
     """Wait until a child has made the file."""
-    async with asyncio.timeout(30):
-        # Nobody is told when a file comes; looking again is bounded and decides nothing.
-        while not path.exists():  # noqa: ASYNC240 - see above
-            await asyncio.sleep(0.005)
+    await until(path.exists)
 
 
 def lives(pid: int) -> bool:
@@ -31,9 +29,7 @@ def lives(pid: int) -> bool:
 
 async def vanishes(pid: int) -> None:
     """Wait until a process that was sent SIGKILL is gone."""
-    async with asyncio.timeout(30):
-        while lives(pid):
-            await asyncio.sleep(0.005)
+    await until(lambda: not lives(pid))
 
 
 def children() -> set[int]:

@@ -22,9 +22,10 @@ from app.demo.scripted import ScriptedUpstream
 from app.extend import Access
 from app.plugins import environment, manifest
 from tests.cli.commands import command
-from tests.plugins.modules import call, until
+from tests.plugins.modules import call
 from tests.program import ROOT, Program, started
 from tests.server import Running, call_text, run, running
+from tests.waiting import until
 
 TUTORIAL = ROOT / "docs" / "plugins.md"
 TEXT = TUTORIAL.read_text(encoding="utf-8")

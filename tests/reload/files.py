@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +21,6 @@ DIRECT = {
     "communication": {"protocol": "direct"},
 }
 """What makes a plugin one that the server itself loads."""
-
-
-async def until(reached: Callable[[], bool]) -> None:
-    """Wait until something has become true."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not reached():
-            await asyncio.sleep(0.005)
 
 
 def save(path: Path, *lines: str) -> None:

@@ -19,8 +19,9 @@ from app.demo.scripted import ScriptedUpstream
 from app.extend import Event, Reloaded
 from app.services import Services
 from app.upstream.targets import SingleUpstream
-from tests.reload.files import QUICK, add_plugin, save, until
+from tests.reload.files import QUICK, add_plugin, save
 from tests.server import ECHO, KEY, Running, call_text, run, running, write_plugin
+from tests.waiting import until
 
 OFFER = "{{VarX}} {{VCPEcho}}"
 

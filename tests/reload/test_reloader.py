@@ -17,8 +17,9 @@ from app.config.snapshot import load
 from app.extend import Event, Reloaded
 from app.plugins.discovery import PluginSet
 from app.services import Services
-from tests.reload.files import DIRECT, add_plugin, manifest_of, save, tree, until
+from tests.reload.files import DIRECT, add_plugin, manifest_of, save, tree
 from tests.server import run
+from tests.waiting import until
 
 BASE = ("API_URL=http://127.0.0.1:9", "Key=k")
 

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from app.reload.watcher import Notifications, Pace, Watcher, system_notifications
-from tests.reload.files import QUICK, add_plugin, manifest_of, save, until
+from tests.reload.files import QUICK, add_plugin, manifest_of, save
 from tests.server import run
+from tests.waiting import until
 
 NEVER = 3600.0
 NOTIFIED = replace(QUICK, look_every=NEVER)

@@ -22,6 +22,7 @@ from app.schedule.times import local_time
 from app.services.stopping import Stopping
 from app.tools.router import Router
 from tests.fixed_tools import FixedTools
+from tests.waiting import until
 
 ZONE = ZoneInfo("Asia/Shanghai")
 NOW = 1_767_571_200.0
@@ -145,13 +146,6 @@ class Bench:
 
     def finished(self) -> list[TaskFinished]:
         return [event for event in self.events if isinstance(event, TaskFinished)]
-
-
-async def until(condition: Callable[[], Any], seconds: float = 10.0) -> None:
-    """Wait for something that happens elsewhere."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def looks(runner: ScheduleRunner, count: int = 2) -> None:

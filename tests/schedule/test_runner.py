@@ -20,8 +20,9 @@ from app.extend import Door, ErrorKind, TaskScheduled, ToolResult
 from app.schedule import folder as folder_module
 from app.schedule import watch as watch_module
 from app.schedule.runner import MAX_INTERRUPTED, Pace
-from tests.schedule.bench import NOW, Bench, looks, until
+from tests.schedule.bench import NOW, Bench, looks
 from tests.server import run
+from tests.waiting import until
 
 WAITING, CLAIMED, FAILED = (
     "VCPTimedContacts/{}.json",

@@ -14,8 +14,8 @@ from app.demo.script import say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import CallFinished, CallStarted, Door, Outcome, TaskFinished
 from tests.program import vcp
-from tests.schedule.bench import until
 from tests.server import ECHO, Running, call_text, run, running, write_plugin
+from tests.waiting import until
 
 NOWHERE = "http://127.0.0.1:9"
 SHOWS_INPUT = """

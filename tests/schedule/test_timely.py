@@ -15,8 +15,9 @@ import pytest
 from app.extend import CallContext, Door, ErrorKind, ToolCall, ToolCommand, ToolResult
 from app.schedule.folder import TaskFolder
 from app.schedule.task import Task, read_task
-from tests.schedule.bench import NOW, ZONE, Bench, until
+from tests.schedule.bench import NOW, ZONE, Bench
 from tests.server import run
+from tests.waiting import until
 
 TOMORROW = "2026-01-06-08:30"
 LATER = {"text": "hi", "timely_contact": TOMORROW}

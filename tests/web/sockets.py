@@ -19,6 +19,7 @@ from app.web.blocking import AddressBlocks
 from app.web.server import serve
 from app.web.socket_gate import SocketGate
 from app.web.socket_traffic import SocketLimits, SocketTraffic
+from tests.waiting import until as until
 
 KEY = "key-of-sockets"
 KIB = 1024
@@ -244,12 +245,6 @@ async def raw(place: Site, *, handshake: bool = True) -> AsyncIterator[Raw]:
 def frame(data: bytes | str, opcode: Opcode = Opcode.TEXT, *, fin: bool = True) -> bytes:
     """A frame as a client writes it."""
     return Frame(opcode, data.encode() if isinstance(data, str) else data, fin=fin).serialize(mask=True)
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Wait for something that must become true."""
-    while not true():
-        await asyncio.sleep(0.001)
 
 
 async def all_of(*waits: Awaitable[Any]) -> Sequence[Any]:

@@ -18,6 +18,7 @@ from app.demo.scripted import ScriptedUpstream
 from app.extend import Reloaded
 from app.web.pass_through import HELD_BYTES
 from tests.server import run, running
+from tests.waiting import until
 from tests.web.asgi import BEARER, app_in, ask
 
 MB = 2**20
@@ -183,12 +184,6 @@ async def slow_upstream() -> AsyncIterator[SlowUpstream]:
     async with await asyncio.start_server(upstream.serve, "127.0.0.1", 0) as server:
         upstream.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         yield upstream
-
-
-async def until(reached: Any) -> None:
-    async with asyncio.timeout(10):
-        while not reached():
-            await asyncio.sleep(0.005)
 
 
 def test_uploads_and_answers_pass_while_they_come(tmp_path: Path) -> None:

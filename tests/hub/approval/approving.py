@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from app.extend import CallContext, ToolCall, ToolCommand, ToolResult, ToolSpec
 from tests.fixed_tools import FixedTools
 from tests.hub.clients import SOCKET_KEY, Wire, address, connected
 from tests.server import Running, running
+from tests.waiting import until as until
 
 CONFIG = (f"VCP_Key={SOCKET_KEY}",)
 NOWHERE = "http://127.0.0.1:9"
@@ -91,13 +91,6 @@ async def says(wire: Wire, request_id: Any, approved: Any, reason: str | None = 
     """Answer a request."""
     data = {"requestId": request_id, "approved": approved, **({} if reason is None else {"reason": reason})}
     await wire.send({"type": "tool_approval_response", "data": data})
-
-
-async def until(reached: Callable[[], bool]) -> None:
-    """Wait for something that nobody tells."""
-    async with asyncio.timeout(10):
-        while not reached():
-            await asyncio.sleep(0.002)
 
 
 async def nothing_of(wire: Wire, kind: str) -> None:

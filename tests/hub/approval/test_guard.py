@@ -47,7 +47,6 @@ from tests.hub.approval.approving import (
     wants,
 )
 from tests.hub.clients import address, connected
-from tests.schedule.bench import until as until_scheduled
 from tests.server import Running, call_text, run, running
 
 MODES = pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])
@@ -290,7 +289,7 @@ def test_a_scheduled_call_is_held_when_it_is_due_and_not_when_it_is_put_off(
             assert request["source"] == "schedule"
             if approved:
                 await says(wire, request["requestId"], True)
-            await until_scheduled(lambda: any(isinstance(event, TaskFinished) for event in server.events))
+            await until(lambda: any(isinstance(event, TaskFinished) for event in server.events))
             (told,) = [event for event in server.events if isinstance(event, TaskFinished)]
             assert bool(told.error) is not bool(approved)
             assert len(tools.calls) == bool(approved)

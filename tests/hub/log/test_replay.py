@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import json
 import logging
 import os
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from app.hub.log.replay import LogReplay, ReplayPace
 from app.hub.log.replay_file import REPLAY_FILE, Kept, MissedMessages, read_missed, write_missed
 from tests.hub.clients import SOCKET_KEY, Wire, address, connected
 from tests.server import Running, run, running
+from tests.waiting import until
 
 UPSTREAM = "http://127.0.0.1:9"
 CONFIG = (f"VCP_Key={SOCKET_KEY}",)
@@ -45,12 +45,6 @@ async def device(server: Running, name: str = "phone") -> AsyncIterator[Wire]:
 def tell(server: Running, *texts: Any, kind: str = "note", target: str | None = "VCPLog") -> None:
     for text in texts:
         server.services.events.publish(Pushed("P", kind, text, target))
-
-
-async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not true():
-            await asyncio.sleep(0.002)
 
 
 async def gone(server: Running, name: str = "phone") -> None:

@@ -13,6 +13,7 @@ from app.hub.clients import ClientType
 from app.hub.hub import PATHS
 from tests.hub.clients import SOCKET_KEY, Wire, address, connected
 from tests.server import Running, running
+from tests.waiting import until as until
 
 UPSTREAM = "http://127.0.0.1:9"
 CONFIG = (f"VCP_Key={SOCKET_KEY}",)
@@ -104,12 +105,6 @@ async def call(server: Running, tool: str, /, *, door: Door = Door.HUMAN_TOOL, *
     return await server.services.router.call(
         ToolCall(number, tool, arguments, texts, maid=arguments.get("maid")), CallContext("turn", door)
     )
-
-
-async def until(reached: Callable[[], bool]) -> None:
-    """Wait for a state of the server; ``run`` bounds it."""
-    while not reached():
-        await asyncio.sleep(0.002)
 
 
 def names(server: Running) -> list[str]:
