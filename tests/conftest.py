@@ -7,8 +7,9 @@ run; ``HYPOTHESIS_RANDOM=1`` looks for new ones. What a test logs may hold anyth
 from __future__ import annotations
 
 import gc
+import logging
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -27,6 +28,16 @@ def pytest_collection_finish() -> None:
     """Spare each garbage collection the sight of thousands of tests and of the modules, which live until the end."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def log_of_its_own() -> Iterator[None]:
+    """A command that runs inside a test sets up the log of the whole process; the next test begins without that."""
+    root = logging.getLogger()
+    level, source, threads, processes = root.level, logging._srcfile, logging.logThreads, logging.logProcesses
+    yield
+    root.setLevel(level)
+    logging._srcfile, logging.logThreads, logging.logProcesses = source, threads, processes
 
 
 def printable(value: Any) -> Any:

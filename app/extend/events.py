@@ -72,7 +72,7 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True)
 class CallProgress:
-    """A tool reported how far it is (fraction 0..1, or None when unknown). Nothing publishes it yet."""
+    """A tool reported how far it is (fraction 0..1, or None when unknown); none of today's sources does."""
 
     turn_id: str
     call_id: str

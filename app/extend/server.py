@@ -43,7 +43,7 @@ class DeclaredRoute:
 
     ``brought_by`` names the plugin or setting that a route comes from: a fault in the declaration then loses this route
     only and is logged. It is empty for the server's own parts, whose faults end the start.
-    Only HTTP routes are served so far, no WebSockets and no mounted applications.
+    Only HTTP routes are served so, no mounted applications; a WebSocket is a ``DeclaredSocket``.
     """
 
     route: BaseRoute

@@ -83,8 +83,10 @@ class ToolSpec:
     ``timeout`` in seconds counts from the start of the work (D40). ``eager`` allows a start while the model is still
     writing (D24). ``max_running`` limits this tool's calls at a time. ``callable`` is false for plugins that are
     listed but never called (static ones). ``origin`` is ``LOCAL`` or names where the tool comes from. A scheduled call
-    that was interrupted is repeated if the tool is ``idempotent`` (D29). ``label#tool`` finds nodes that
-    offer a tool with that one of its ``labels``. Nothing reads ``cancellable`` and ``groups`` yet.
+    that was interrupted is repeated if the tool is ``idempotent`` (D29), and so is a call whose node was lost in the
+    middle of it. ``label#tool`` finds nodes that offer a tool with that one of its ``labels``. A source that knows of
+    ``cancellable`` (a call can be ended early) and ``groups`` (what its owner counts it among) says so for doors that
+    ask; no door of today does.
     """
 
     name: str
@@ -177,7 +179,7 @@ class ToolResult:
 
 
 class ToolSource(Protocol):
-    """Something that brings tools: stdio plugins, in-process plugins, nodes, MCP servers."""
+    """Something that brings tools: stdio plugins, in-process plugins, far nodes, tool clients."""
 
     def tools(self) -> Mapping[str, ToolSpec]:
         """The tools of now, by name. The map is immutable and replaced whole when it changes."""

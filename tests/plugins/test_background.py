@@ -17,6 +17,7 @@ from app.plugins.places import Limits
 from app.tools.background_results import BackgroundResults, Missing, Retention
 from app.tools.callback_tokens import CallbackTokens
 from tests.plugins.watching import READY, appears, children, descriptors, lives, vanishes
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.plugins.conftest import Bench, Caller
@@ -248,9 +249,7 @@ def test_nothing_is_left_of_many_background_calls(bench: Bench) -> None:
     async def work(call: Caller) -> None:
         before = descriptors()
         await asyncio.gather(*(call("X") for _ in range(12)))
-        async with asyncio.timeout(30):
-            while descriptors() != before or children():
-                await asyncio.sleep(0.01)
+        await until(lambda: descriptors() == before and not children())
         assert call.source.background.living() == ()
         assert call.processes.left_groups() == ()
 
