@@ -93,7 +93,7 @@ def add_to(commands: Commands) -> None:
         default=[],
         metavar="DIR",
         help=both(
-            "主服务器可以读取其中文件的目录，可重复；NodeFileRoots 之外追加",
+            "主服务器可以读取其中文件的目录，可重复；与 NodeFileRoots 合并",
             "folder whose files the main server may ask for; may be repeated, beside NodeFileRoots",
         ),
     )
@@ -102,7 +102,7 @@ def add_to(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="WORD",
-        help=both("节点标签，可重复；NodeLabels 之外追加", "label of this node; may be repeated, beside NodeLabels"),
+        help=both("节点标签，可重复；与 NodeLabels 合并", "label of this node; may be repeated, beside NodeLabels"),
     )
     parser.set_defaults(run=_node)
 
@@ -165,7 +165,7 @@ async def _serving(services: Services, identity: NodeIdentity, ownership: Owners
         services.served_at(address)
         ownership.tell(address)
         node = Node(services, identity, Pauses(random.random), _tell, time.monotonic)
-        _announce(identity, len(node.offer().manifests))
+        print(announcement(identity, len(node.offer().manifests), services.config.home / "Plugin"), flush=True)
         await node.run(leaving)
     return EXIT_OK
 
@@ -255,8 +255,8 @@ def _tell(text: str) -> None:
     print(f"  {text}", flush=True)
 
 
-def _announce(identity: NodeIdentity, tools: int) -> None:
-    """Tell a person at the terminal what runs; never the key."""
+def announcement(identity: NodeIdentity, tools: int, folder: Path) -> str:
+    """What a person at the terminal is told of the node that runs; never the key. ``folder`` holds its plugins."""
     lines = [
         "",
         f"  VCP node {__version__} is running; Ctrl-C stops it. / 节点已启动，按 Ctrl-C 停止。",
@@ -266,9 +266,15 @@ def _announce(identity: NodeIdentity, tools: int) -> None:
         f"  tools / 工具           {tools}",
         "",
     ]
+    if not tools:
+        lines += [
+            f"  Plugins that you put into {folder} are offered as they come.",
+            f"  把插件放入 {folder}，随即提供给主服务器。",
+            "",
+        ]
     if identity.main.in_the_clear:
         lines += [
             "  No encryption on the way; use wss:// where others can listen. / 连接未加密，公网请使用 wss://。",
             "",
         ]
-    print("\n".join(lines), flush=True)
+    return "\n".join(lines)

@@ -33,8 +33,10 @@ async def answer_approval(
     status, value = await _asked(owner, key, "POST", path, {"approved": approved, "reason": reason})
     if status == 404:
         raise NotFoundError(
-            both(f"没有等待批准的请求 {request_id}", f"no request {request_id} waits for approval")
-            + both("；用 vcp approve 列出", "; vcp approve lists those that do")
+            both(
+                f"没有等待批准的请求 {request_id}；用 vcp approve 列出",
+                f"no request {request_id} waits for approval; vcp approve lists those that do",
+            )
         )
     if status not in (200, 409):
         raise _refused(status, value)

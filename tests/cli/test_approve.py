@@ -164,7 +164,9 @@ def test_an_unknown_request_and_a_wrong_key_end_with_2(
             monkeypatch.setenv("Key", KEY)
             unknown = await in_thread(capsys, tmp_path, "no-such-request")
             assert (unknown.code, unknown.out) == (2, "")
-            assert "no-such-request" in unknown.err
+            chinese, english = unknown.err.strip().split(" / ")
+            assert "no-such-request" in chinese
+            assert "no-such-request" in english and "vcp approve lists" in english
             monkeypatch.setenv("Key", "another")
             wrong = await in_thread(capsys, tmp_path)
             assert wrong.code == 2

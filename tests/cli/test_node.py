@@ -1,4 +1,4 @@
-"""``vcp node``: where its key comes from. What it does is tested in ``tests/node``."""
+"""``vcp node``: where its key comes from, what it tells. What it does is tested in ``tests/node``."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.node import as_node, current_key, node_key
+from app.cli.node import announcement, as_node, current_key, node_key
 from app.config.snapshot import Config, load
 from app.errors import ConfigError
 from app.node.main_server import main_server
+from app.node.node import NodeIdentity
 
 MAIN = main_server("ws://host/vcp-distributed-server/VCP_Key=of-the-address")
 
@@ -56,3 +57,13 @@ def test_a_key_that_changes_counts_at_the_next_connection_and_one_that_is_gone_s
 def test_a_node_listens_on_loopback_whatever_its_settings_say(tmp_path: Path) -> None:
     settings = config(tmp_path, "HOST=0.0.0.0", "Key=please-change-me", "CALLBACK_BASE_URL=http://h/x").settings
     assert (settings.host, settings.callback_base_url) == ("127.0.0.1", "")
+
+
+@pytest.mark.parametrize(("tools", "hint"), [(0, True), (1, False)])
+def test_a_node_without_tools_says_where_plugins_belong_and_never_its_key(
+    tmp_path: Path, tools: int, hint: bool
+) -> None:
+    told = announcement(NodeIdentity("workshop", MAIN, key=lambda: "secret"), tools, tmp_path / "Plugin")
+    assert (str(tmp_path / "Plugin") in told) is hint
+    assert "secret" not in told
+    assert "of-the-address" not in told

@@ -1,9 +1,10 @@
-"""The example client of the tool socket's documentation, in JavaScript, against a real server."""
+"""The examples of the documentation in JavaScript, a tool client and a page, against a real server."""
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
 import time
@@ -15,6 +16,7 @@ import httpx
 import pytest
 
 from tests.program import LONGEST, ROOT, Program, started
+from tests.server import call_text
 
 pytestmark = pytest.mark.external
 
@@ -106,3 +108,29 @@ def test_the_example_of_our_documentation_is_a_tool(server: Program) -> None:
     finally:
         client.kill()
         client.wait()
+
+
+def test_the_page_of_our_documentation_is_told_of_calls(server: Program) -> None:
+    """Its script alone, with the ``WebSocket`` of the package ``ws``, whose interface is that of browsers."""
+    text = (ROOT / "docs" / "websockets.md").read_text(encoding="utf-8")
+    port = server.base_url.removesuffix("/v1").rpartition(":")[2]
+    script = text.partition('<script type="module">\n')[2].partition("</script>")[0]
+    code = script.replace("127.0.0.1:6005", f"127.0.0.1:{port}").replace("the key", server.key)
+    client = subprocess.Popen(
+        ("node", "--input-type=module", "-e", f'import WebSocket from "ws";\n{code}'),
+        cwd=SCRIPT.parent,
+        env=DIRECT,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    try:
+        assert client.stdout is not None
+        block = call_text("SciCalculator", expression="6*7")
+        headers = {"Authorization": f"Bearer {server.key}", "Content-Type": "text/plain"}
+        until = time.monotonic() + LONGEST
+        while not select.select([client.stdout], [], [], 0.1)[0] and time.monotonic() < until:
+            httpx.post(f"{server.base_url}/human/tool", content=block.encode(), headers=headers, trust_env=False)
+        assert client.stdout.readline().startswith("SciCalculator success {")
+    finally:
+        client.kill()
+        client.communicate()

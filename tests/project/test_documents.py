@@ -77,6 +77,22 @@ def test_the_architecture_names_every_package_and_every_contract_that_exists() -
             assert hasattr(extend, name), name
 
 
+@pytest.mark.parametrize("package", ["services", "hub", "node"])
+def test_the_architecture_tells_what_every_file_of_a_package_is_for(package: str) -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    files = [path for path in (ROOT / "app" / package).rglob("*.py") if path.name != "__init__.py"]
+    untold = [path for path in files if f"{path.relative_to(ROOT / 'app').as_posix()} " not in text.replace("`", " ")]
+    assert untold == []
+
+
+def test_the_architecture_tells_every_file_that_the_server_keeps_for_itself() -> None:
+    code = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("app/**/*.py"))
+    kept = set(re.findall(r'"\.vcp"\)? / "([\w.]+)"', code))
+    assert len(kept) >= 6
+    state = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").partition("## State")[2]
+    assert sorted(name for name in kept if f"`.vcp/{name}" not in state) == []
+
+
 def test_the_layers_in_the_architecture_are_those_that_are_checked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (contract,) = project["tool"]["importlinter"]["contracts"]
@@ -90,6 +106,22 @@ def test_no_row_stands_twice_in_a_document() -> None:
         titles = {title for title, line in itertools.pairwise(lines) if re.match(r"\|[-|: ]+\|$", line)}
         rows = [line for line in lines if line.startswith("| ") and line not in titles]
         assert sorted({row for row in rows if rows.count(row) > 1}) == [], path.name
+
+
+def test_no_entry_of_a_list_stands_twice_in_a_document() -> None:
+    for path in DOCUMENTS:
+        entries = re.findall(r"^[-*] .+$", prose(path.read_text(encoding="utf-8")), re.MULTILINE)
+        assert sorted({entry for entry in entries if entries.count(entry) > 1}) == [], path.name
+
+
+def test_every_heading_stands_alone_and_once_in_its_part() -> None:
+    for path in DOCUMENTS:
+        text = prose(path.read_text(encoding="utf-8"))
+        assert re.findall(r"(?<!\n)\n#+ .+", text) == [], path.name
+        assert re.findall(r"^#+ .+\n(?!\n)", text, re.MULTILINE) == [], path.name
+        for part in re.split(r"^## ", text, flags=re.MULTILINE):
+            titles = re.findall(r"^###+ (.+)$", part, re.MULTILINE)
+            assert len(titles) == len(set(titles)), path.name
 
 
 def test_a_table_speaks_of_each_thing_once() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.program import COMMANDS
 from tests.cli.commands import command
 from tests.home.installations import old_installation
 from tests.program import ROOT, started
@@ -23,6 +24,13 @@ def lines() -> list[str]:
         for block in re.findall(r"^```sh\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
         for line in block.splitlines()
     ]
+
+
+@pytest.mark.parametrize("name", ["docs/operations.md", "README.md", "README.zh-CN.md"])
+def test_every_command_of_the_program_is_in_the_table_of_commands(name: str) -> None:
+    rows = re.findall(r"^\| (`vcp .+?) \|", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
+    told = {command for row in rows for command in re.findall(r"`vcp ([a-z]+)", row)}
+    assert told == {command.__name__.rpartition(".")[2] for command in COMMANDS}
 
 
 def test_every_command_of_the_document_works_in_its_order(

@@ -17,11 +17,13 @@ import httpx
 import pytest
 
 from app.cli import main
+from app.config.approval_rules import read_rules
 from app.config.snapshot import load
 from app.demo.script import say
 from app.demo.scripted import ScriptedUpstream
+from tests.cli.commands import command
 from tests.program import LONGEST, ROOT, Program, environment, started
-from tests.server import call_text, run, running
+from tests.server import ECHO, call_text, run, running, write_plugin
 
 READMES = ("README.md", "README.zh-CN.md")
 ADDRESS = "http://127.0.0.1:6005"
@@ -113,13 +115,18 @@ CURL: dict[str, Callable[[str], None]] = {
 ELSEWHERE = ("make run\n", "make test\n", "cp config.env.example config.env\n")
 """Blocks of shell that other tests run."""
 
+NODE_KEY, NODE, WATCH = ("vcp keys node", "vcp node --home", "-m websockets")
+"""Blocks of shell that go on running, or that belong together."""
+
 
 @pytest.mark.parametrize("name", READMES)
 def test_every_block_of_shell_is_run_by_a_test(name: str) -> None:
     others = [block for block in blocks(name, "sh") if block not in ELSEWHERE]
-    assert len(others) == len(CURL)
+    assert len(others) == len(CURL) + 3
     for words in CURL:
         assert ADDRESS in block_with(name, "sh", words)
+    for words in (NODE_KEY, NODE, WATCH):
+        assert block_with(name, "sh", words)
 
 
 @pytest.mark.external
@@ -193,6 +200,66 @@ def test_what_the_demo_model_was_told_to_remember_is_in_the_next_prompt(
         body = {"model": "vcp-demo", "messages": messages}
         answers.append(content(httpx.post(url, json=body, headers=headers, timeout=60, trust_env=False).text))
     assert recall in answers[1]
+
+
+def test_the_commands_for_a_node_bring_its_tools(terminal: Terminal, capsys: pytest.CaptureFixture[str]) -> None:
+    first = shlex.split(block_with("README.md", "sh", NODE_KEY))
+    made = command(capsys, *first[1:], "--home", terminal.home)
+    assert made.code == 0
+    init, node = block_with("README.md", "sh", NODE).splitlines()
+    folder = terminal.home / "workshop"
+    assert command(capsys, *shlex.split(init.replace("~/workshop", shlex.quote(str(folder))))[1:]).code == 0
+    write_plugin(folder, "Echo", ECHO)
+    here = node.replace("ADDRESS:6005", terminal.server.base_url.split("/")[2])
+    key, _, *words = shlex.split(here.replace("~/workshop", shlex.quote(str(folder))))
+    assert key == "VCP_KEY=KEY"
+    with started(*words, cwd=terminal.home, environ={"VCP_KEY": made.out.strip()}, last_line="已连接"):
+        listed = command(capsys, "nodes", "--home", terminal.home)
+        assert "workshop" in listed.out
+        assert "tools (1): Echo" in listed.out
+
+
+def test_the_command_that_watches_the_log_is_told_of_a_call(terminal: Terminal) -> None:
+    text = block_with("README.md", "sh", WATCH).replace(".venv/bin/python", shlex.quote(sys.executable))
+    here = text.replace(ADDRESS.removeprefix("http://"), terminal.server.base_url.split("/")[2])
+    with subprocess.Popen(
+        ("/bin/sh", "-c", here),
+        cwd=terminal.home,
+        env=environment({"no_proxy": "*", "HOME": str(terminal.home)}),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    ) as watching:
+        try:
+            assert watching.stdout is not None
+            assert watching.stdin is not None
+            assert any("connection_ack" in line for line in watching.stdout)
+            assert status_of_a_call(terminal) == 200
+            assert any("vcp_log" in line and "SciCalculator" in line for line in watching.stdout)
+            watching.stdin.close()  # Ctrl-D
+            assert watching.wait(LONGEST) == 0
+        finally:
+            watching.kill()
+
+
+def status_of_a_call(terminal: Terminal) -> int:
+    """Call a tool as a person does; the status of the answer."""
+    return httpx.post(
+        f"{terminal.server.base_url}/human/tool",
+        content=call_text("SciCalculator", expression="6*7").encode(),
+        headers={"Authorization": f"Bearer {terminal.server.key}", "Content-Type": "text/plain"},
+        timeout=60,
+        trust_env=False,
+    ).status_code
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_the_rule_of_the_readme_makes_calls_of_the_calculator_wait(name: str) -> None:
+    (content,) = re.findall(r'`(\{"enabled".+?\})`', (ROOT / name).read_text(encoding="utf-8"))
+    rules, problems = read_rules(content.encode())
+    assert problems == ()
+    assert rules.need(["SciCalculator"], []) is not None
+    assert rules.need(["DailyNote"], []) is None
 
 
 @pytest.mark.parametrize("name", READMES)

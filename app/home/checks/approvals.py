@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from app.config.approval_rules import FAR, FILE_NAME, MAX_FILE_BYTES, ApprovalFileError, read_rules
+from app.config.approval_rules import (
+    FAR,
+    FILE_NAME,
+    MAX_FILE_BYTES,
+    SILENT_REJECT,
+    ApprovalFileError,
+    read_rules,
+    rule_key,
+)
 from app.config.small_file import read_small
 from app.home.checks.findings import Finding, Installation, Level, Topic
 from app.home.checks.plugins import PluginCheck
@@ -33,6 +42,15 @@ def check_approvals(installation: Installation, plugins: PluginCheck) -> Iterato
     for problem in problems:
         chinese, _, english = problem.reason.partition(" / ")
         yield Finding(Level.WARNING, Topic.FILES, chinese, english, FILE_NAME, problem.line, subject=problem.key)
+    if not rules.enabled and (rules.rules or rules.everything):
+        yield Finding(
+            Level.NOTE,
+            Topic.FILES,
+            "未启用（enabled 不是 true）：其中的规则不起作用",
+            "is not switched on (enabled is not true): its rules do nothing",
+            FILE_NAME,
+        )
+        return
     if rules.enabled and not rules.rules and not rules.everything:
         yield Finding(
             Level.WARNING,
@@ -44,6 +62,7 @@ def check_approvals(installation: Installation, plugins: PluginCheck) -> Iterato
     manifests = [state.manifest for state in plugins.states if state.manifest is not None]
     own = {command.tool_name for manifest in manifests for command in manifest.commands}
     known = {fold(name) for name in (*(state.name for state in plugins.states), *own) if name}
+    written = _written(data.decode("utf-8"))
     for key in rules.rules:
         tool = key.partition(":")[0]
         if FAR not in tool and tool not in known and tool.partition(".")[0] not in known:
@@ -53,8 +72,19 @@ def check_approvals(installation: Installation, plugins: PluginCheck) -> Iterato
                 "此处没有这个工具；若由节点或客户端提供则可忽略",
                 "this tool is not there; fine if a node or a client brings it",
                 FILE_NAME,
-                subject=key,
+                line=written.get(key, (None, key))[0],
+                subject=written.get(key, (None, key))[1],
             )
+
+
+def _written(text: str) -> dict[str, tuple[int | None, str]]:
+    """Line and text of each rule as people wrote it, by its key; one written with escapes is missing."""
+    found: dict[str, tuple[int | None, str]] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        for quoted in re.findall(r'"([^"\\]+)"', line):
+            rule = re.sub(f"{SILENT_REJECT}$", "", quoted.strip(), flags=re.IGNORECASE)
+            found.setdefault(rule_key(rule), (number, rule))
+    return found
 
 
 def _useless(chinese: str, english: str, line: int | None = None) -> Finding:

@@ -27,6 +27,9 @@ _SECRET_NAME = re.compile(r"(key|token|secret|password|passwd|cookie|credential|
 _WINDOWS_PROGRAMS = (".exe", ".bat", ".cmd", ".com", ".ps1")
 _NODE = re.compile(r"(node|nodejs)(\.exe)?", re.IGNORECASE)
 
+_PART_OF_SERVER = ("VCPLog",)
+"""Node modules whose work the server does itself; their ``config.env`` counts on (spec 6.7)."""
+
 
 class Status(StrEnum):
     """What becomes of a plugin under this server."""
@@ -173,6 +176,15 @@ class _Check:
     def _own(self, plugin: Plugin) -> Status:
         """A plugin of the home that the server would use."""
         manifest, folder, name = plugin.manifest, plugin.folder, plugin.name
+        if manifest.runs_in_node and name in _PART_OF_SERVER:
+            self._find(
+                Level.NOTE,
+                "Node 模块，此处不需要：由服务器自身承担；其 config.env 中的 VCP_Key 仍然有效",
+                "a Node module, not needed here: the server does its work, and VCP_Key in its config.env counts",
+                folder,
+                name,
+            )
+            return Status.NOT_HERE
         if manifest.runs_in_node:
             self._find(
                 Level.NOTE,

@@ -20,7 +20,10 @@ NAME = "toolApprovalConfig.json"
         ('{"enabled": false}', []),
         ('{"enabled": true,\n "approveAll": true, // all\n}', [("warning", ":2", ""), ("warning", ":2", "")]),
         ('{"enabled": true}', [("warning", "", "")]),
-        ('{"enabled": true,\n "approvalList": ["FileOprator", "DailyNote", "gpu#X"]}', [("note", "", "fileoprator")]),
+        ('{"enabled": true,\n "approvalList": ["FileOprator", "DailyNote", "gpu#X"]}', [("note", ":2", "FileOprator")]),
+        ('{"enabled": true, "approvalList": ["File_Oprator:x::silentreject"]}', [("note", ":1", "File_Oprator:x")]),
+        ('{"enabled": true, "approvalList": ["File\\u004fprator"]}', [("note", "", "fileoprator")]),
+        ('{"enabled": false, "approvalList": ["FileOprator"]}', [("note", "", "")]),
         (
             '{"enabled": 1,\n "colour": 2}',
             [("warning", ":2", "colour"), ("warning", ":1", "enabled"), ("warning", "", "")],

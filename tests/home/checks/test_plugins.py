@@ -108,6 +108,19 @@ def test_the_program_stands_in_for_a_plugin_whose_node_is_missing_and_says_so(tm
     assert "node is not on this machine" in finding.english
 
 
+def test_the_module_of_the_log_is_not_called_missing_since_the_server_does_its_work(tmp_path: Path) -> None:
+    for name in ("VCPLog", "Other"):
+        entry = {"type": "nodejs", "script": f"{name}.js"}
+        write_manifest(
+            tmp_path, name, pluginType="service", entryPoint=entry, communication={"protocol": "direct", "timeout": 1}
+        )
+    check = checked(tmp_path, tmp_path / "no program")
+    assert {state.name: state.status for state in check.states} == dict.fromkeys(("VCPLog", "Other"), Status.NOT_HERE)
+    told = {finding.subject: finding.english for finding in check.findings}
+    assert "the server does its work" in told["VCPLog"]
+    assert "no plugin of this program" in told["Other"]
+
+
 @pytest.mark.parametrize(
     ("entry", "level", "words"),
     [
