@@ -150,6 +150,19 @@ class CallContext:
     eager: bool = False
     mute: Mute = field(default_factory=Mute)
 
+    def until(self, deadline: float | None) -> CallContext:
+        """The same with another ``deadline``."""
+        return CallContext(
+            self.turn_id,
+            self.door,
+            self.client_ip,
+            self.parent_call_id,
+            self.depth,
+            deadline,
+            self.eager,
+            self.mute,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:

@@ -197,7 +197,9 @@ def prepare_arguments(spec: ToolSpec, call: ToolCall) -> ToolCall:
 
 
 def _properties(command: ToolCommand) -> Mapping[str, Json]:
-    properties = (command.parameters or {}).get("properties")
+    if command.parameters is None:
+        return {}
+    properties = command.parameters.get("properties")
     return properties if isinstance(properties, Mapping) else {}
 
 
