@@ -1,8 +1,8 @@
 """``python -m bench.node_calls``: a tool that does nothing on a far node, beside a bare echo.
 
-Both pass between the same two processes: this one, where the call begins, and ``bench.node_side``. The echo is the same
-library (``websockets``), JSON parsed at both ends and answers matched to questions by an id, and nothing else. Ours is a
-call from router to router: names, guards, events, metrics, log lines on both sides, limits, and the plugin.
+Both pass between the same two processes: this one, where the call begins, and ``bench.node_side``. The echo is the
+same library (``websockets``), JSON parsed at both ends and answers matched to questions by an id, and nothing else.
+Ours is a call from router to router: names, guards, events, metrics, log lines on both sides, limits, and the plugin.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import contextlib
 import itertools
 import json
 import os
+import platform
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -32,7 +33,7 @@ from app.services import Services
 from app.web.app import create_app
 from app.web.server import serve
 from bench.child import START_SECONDS, BenchError, cpu_seconds, run, started
-from bench.logs import log_like_a_server
+from bench.logs import be_like_a_server
 from bench.node_side import KEY, TOOL, make_node_home
 
 IN_FLIGHT = (1, 64)
@@ -111,19 +112,20 @@ async def sides(folder: Path) -> AsyncIterator[Sides]:
     (home / "config.env").write_text(f"Key={KEY}\nRunStaticPlugins=false\nLiveReload=false\n", encoding="utf-8")
     make_node_home(folder / "node")
     config = load(home, {"PATH": os.environ.get("PATH", os.defpath)})
-    log_like_a_server(home, config)
+    be_like_a_server(home, config)
     services = Services(config, KEY, resolver=NoModel())
     echo = Echo()
     async with serve(create_app(services)) as url, serve_echo(echo.serve, "127.0.0.1", 0, compression=None) as bare:
         services.served_at(url)
         address = f"ws://127.0.0.1:{bare.sockets[0].getsockname()[1]}"
         errors = folder / "node.log"
+        offered = asyncio.Event()
+        services.router.changed(lambda: offered.set() if TOOL in services.router.specs() else None)
         async with started("-m", "bench.node_side", str(folder / "node"), url, address, stderr=errors) as process:
             try:
                 async with asyncio.timeout(START_SECONDS):
                     await echo.connected.wait()
-                    while TOOL not in services.router.specs():
-                        await asyncio.sleep(0.05)
+                    await offered.wait()
             except TimeoutError:
                 raise BenchError(f"the node did not come: {errors.read_text(encoding='utf-8')[-2000:]}") from None
             context = CallContext(turn_id="bench", door=Door.HUMAN_TOOL)
@@ -137,13 +139,13 @@ async def sides(folder: Path) -> AsyncIterator[Sides]:
             yield Sides(echo.call, node_call, process.pid)
 
 
-async def compare(calls: int, repeats: int) -> None:
-    """Measure in pairs and print medians and ratios."""
+async def compare(calls: int, repeats: int) -> dict[str, float]:
+    """Measure in pairs; medians in microseconds, and ratios, which are medians of those of the pairs, by what it is."""
+    figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="vcp-bench-") as folder:
         async with sides(Path(folder)) as both:
             for call in (both.echo, both.node):
                 await measure(call, both.pid, 16, min(calls, 500))  # everything is loaded and warm
-            print("in flight  measured         echo   node   ratio  (microseconds, medians of pairs)")
             for in_flight in IN_FLIGHT:
                 pairs = [
                     (
@@ -155,20 +157,36 @@ async def compare(calls: int, repeats: int) -> None:
                 for what, field in (("p50", "p50"), ("CPU of a call", "cpu")):
                     echo = [getattr(pair[0], field) for pair in pairs]
                     node = [getattr(pair[1], field) for pair in pairs]
-                    ratio = median(ours / bare for bare, ours in zip(echo, node, strict=True))
-                    print(f"{in_flight:>9}  {what:<14} {median(echo):>6.0f} {median(node):>6.0f}  {ratio:>6.2f}")
+                    figures[f"{in_flight} in flight, {what}: echo"] = median(echo)
+                    figures[f"{in_flight} in flight, {what}: node"] = median(node)
+                    figures[f"{in_flight} in flight, {what}: ratio"] = median(
+                        ours / bare for bare, ours in zip(echo, node, strict=True)
+                    )
+    return figures
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print; exits with 1 when an answer was wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.node_calls", description=__doc__)
-    parser.add_argument("--calls", type=int, default=3000, help="calls of one measurement (3000)")
-    parser.add_argument("--repeats", type=int, default=7, help="pairs of measurements (7)")
-    options = parser.parse_args()
+    parser.add_argument("--calls", type=int, default=2000, help="calls of one measurement (2000)")
+    parser.add_argument("--repeats", type=int, default=5, help="pairs of measurements (5)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE too")
+    options = parser.parse_args(arguments)
+    figures: dict[str, float] = {}
+
+    async def work() -> None:
+        figures.update(await compare(options.calls, options.repeats))
+
     try:
-        run(compare(options.calls, options.repeats))
+        run(work())
     except BenchError as error:
         sys.exit(f"bench: {error}")
+    width = max(map(len, figures))
+    for name, value in figures.items():
+        print(f"{name.ljust(width)}  {value:10,.2f}")
+    print(f"\nMicroseconds and ratios; {os.cpu_count()} cores, Python {platform.python_version()}.")
+    if options.json:
+        options.json.write_text(json.dumps(figures) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

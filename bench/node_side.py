@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import random
 import sys
@@ -25,7 +24,7 @@ from app.services import Services
 from app.web.app import create_app
 from app.web.server import serve
 from bench.child import run
-from bench.logs import log_like_a_server
+from bench.logs import be_like_a_server
 
 KEY = "bench-key"
 TOOL = "BenchNoop"
@@ -72,7 +71,7 @@ async def serve_node(home: Path, url: str) -> None:
     """What ``vcp node`` runs."""
     environ = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     config = as_node(load(home, environ))
-    log_like_a_server(home, config)
+    be_like_a_server(home, config)
     services = Services(config, "node-key", resolver=NoModel())
     async with serve(create_app(services)) as own:
         services.served_at(own)
@@ -87,5 +86,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    logging.raiseExceptions = True
     run(main())

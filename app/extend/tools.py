@@ -123,6 +123,10 @@ class ToolCall:
     password: str | None = None
     maid: str | None = None
 
+    def given(self, arguments: Mapping[str, Json], texts: Mapping[str, str]) -> ToolCall:
+        """The same with other ``arguments`` and ``texts``."""
+        return ToolCall(self.id, self.tool, arguments, texts, self.archery, self.command, self.password, self.maid)
+
 
 class Mute:
     """A switch shared by all calls of one turn: once thrown, their logs and pushes are not sent (P70)."""

@@ -119,9 +119,10 @@ class LoadedPlugin:
             seconds = min(seconds, max(0.0, context.deadline - loop.time()))
         inner = context.until(loop.time() + seconds)
         standing = Standing(inner, call.id)
+        own = call.given(dict(call.arguments), dict(call.texts))  # a plugin may change what others still read
         token = STANDING.set(standing)
         try:
-            value = await self._run("call", call, inner, seconds=seconds)
+            value = await self._run("call", own, inner, seconds=seconds)
             standing.over = True
         finally:
             STANDING.reset(token)

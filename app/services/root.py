@@ -19,6 +19,7 @@ from app.config.model_redirect import ModelRedirect
 from app.config.settings import Settings
 from app.config.snapshot import Config
 from app.extend import (
+    CallStarted,
     FileFetcher,
     Guard,
     Lifecycle,
@@ -200,7 +201,12 @@ class Services:
         self.on_applied(lambda _config: self.tool_clients.look_again())
         self.sockets += (self.tool_clients,)
         self._lifecycles += (self.tool_clients,)
-        self.router = Router((*brought, self.tool_clients), (*own_guards, *guards), self.events)
+        self.router = Router(
+            (*brought, self.tool_clients),
+            (*own_guards, *guards),
+            self.events,
+            started_wanted=lambda: self.events.wanted(CallStarted),
+        )
         self.schedule = schedules.schedule_runner(
             self.in_force, task_folder, self.router, self.events, self._ids, self.stopping
         )
