@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from app.observe.lines import MAX_MESSAGE_CHARS, LineFormatter, PlainRecord, set_log
+from app.observe.lines import MAX_MESSAGE_CHARS, LineFormatter, PlainRecord, ScreenLog, set_log
 
 
 def written(message: str, *arguments: object, fault: BaseException | None = None) -> str:
@@ -128,3 +128,32 @@ def test_a_plain_record_has_all_that_layouts_ask_for() -> None:
     assert line.startswith("x WARNING :0 None ")
     assert line.endswith("by name")
     assert 0 <= record.msecs < 1000
+
+
+def test_a_line_for_the_screen_is_there_at_once_and_one_that_cannot_be_written_harms_nobody(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stream = io.StringIO()
+    screen = ScreenLog(stream)
+    screen.setFormatter(LineFormatter("%(message)s"))
+
+    def record(message: str, *arguments: object) -> logging.LogRecord:
+        return PlainRecord("x", logging.INFO, "f", 1, message, arguments, None)
+
+    assert screen.handle(record("one %s", "line"))
+    assert stream.getvalue() == "one line\n"
+    screen.handle(record("%d", "no number"))  # told on stderr, as the library does
+    stream.close()
+    screen.handle(record("nobody reads this"))
+    told = capsys.readouterr().err
+    assert "not all arguments" in told or "number is required" in told or "real number" in told
+    assert "closed file" in told
+
+
+def test_a_filter_of_the_screen_has_its_way() -> None:
+    stream = io.StringIO()
+    screen = ScreenLog(stream)
+    screen.addFilter(lambda record: "secret" not in record.getMessage())
+    screen.handle(PlainRecord("x", logging.INFO, "f", 1, "a secret", (), None))
+    screen.handle(PlainRecord("x", logging.INFO, "f", 1, "a word", (), None))
+    assert stream.getvalue() == "a word\n"
