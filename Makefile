@@ -44,6 +44,7 @@ bench-full: ## the same, longer and with more cases
 	@sh scripts/environment.sh test
 	$(PYTHON) -m bench --full $(ARGS)
 	$(PYTHON) -m bench.sockets
+	$(PYTHON) -m bench.node_calls
 
 soak: ## keep the server under load and watch memory, files and processes
 	@sh scripts/environment.sh test

@@ -16,7 +16,7 @@ from app.config.home_folders import make_home
 from app.config.snapshot import Config, load
 from app.errors import ConfigError, both
 from app.extend import UpstreamTarget
-from app.observe.lines import LineFormatter, set_log
+from app.observe.lines import LineFormatter, PlainRecord, ScreenLog, set_log
 from app.plugins.in_process_modules import error_place
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -114,7 +114,8 @@ def log_to_screen(config: Config, level: int = logging.INFO) -> None:
     # manual of logging).
     logging._srcfile = None
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    handler = logging.StreamHandler(sys.stderr)
+    logging.setLogRecordFactory(PlainRecord)
+    handler = ScreenLog(sys.stderr)
     handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler])
     log_as_configured(config, level)

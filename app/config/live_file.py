@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,7 @@ class LiveFile:
 
     def __init__(self, path: Path, limit: int, clock: Callable[[], float]) -> None:
         self.path = path
+        self._name = os.fspath(path)
         self._limit = limit
         self._clock = clock
         self._looked = -math.inf
@@ -60,7 +62,7 @@ class LiveFile:
 
     def _signature(self) -> tuple[int, ...] | None:
         try:
-            found = self.path.stat()
+            found = os.stat(self._name)  # noqa: PTH116 - asked at each tool call, and Path.stat takes half as long again
         except OSError:
             return None  # reading says why, if there is something to say
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino

@@ -125,6 +125,10 @@ class ToolCall:
     password: str | None = None
     maid: str | None = None
 
+    def given(self, arguments: Mapping[str, Json], texts: Mapping[str, str]) -> ToolCall:
+        """The same with other ``arguments`` and ``texts``."""
+        return ToolCall(self.id, self.tool, arguments, texts, self.archery, self.command, self.password, self.maid)
+
 
 class Mute:
     """A switch shared by all calls of one turn: once thrown, their logs and pushes are not sent (P70)."""
@@ -151,6 +155,19 @@ class CallContext:
     deadline: float | None = None
     eager: bool = False
     mute: Mute = field(default_factory=Mute)
+
+    def until(self, deadline: float | None) -> CallContext:
+        """The same with another ``deadline``."""
+        return CallContext(
+            self.turn_id,
+            self.door,
+            self.client_ip,
+            self.parent_call_id,
+            self.depth,
+            deadline,
+            self.eager,
+            self.mute,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ MISSED_PINGS = 2
 QUEUED_FRAMES = 2
 """Whole frames that are read ahead; together with the longest frame this bounds what a main server can make us hold."""
 
+SMALL_BYTES = 16 * 1024
+"""Messages up to this are given to a network that takes them without waiting for it; they fill no memory."""
+
 MEBIBYTE = 1024 * 1024
 
 
@@ -34,6 +37,17 @@ class _Wire(ClientConnection):
     def data_received(self, data: bytes) -> None:
         self.heard += 1
         super().data_received(data)
+
+    def send_at_once(self, text: bytes) -> bool:
+        """Give a text message to the network if it takes more now; False, and nothing has happened, if not.
+
+        What the library's own ``send`` does in this case, without its wait and at half the price.
+        """
+        if self.paused or self.protocol.state is not State.OPEN or self.transport.is_closing():
+            return False
+        self.protocol.send_text(text)
+        self.send_data()
+        return True
 
 
 class _Opening(connect):
@@ -75,6 +89,9 @@ class Line:
         data = message if isinstance(message, bytes) else encoded(message)
         if not self.open:
             return False
+        if not self._queued and len(data) <= SMALL_BYTES and self._wire.send_at_once(data):
+            self._sent += 1
+            return True
         if self._queued and self._queued + len(data) > self._max_queued():
             self.cut(f"{self._queued} bytes wait already for the main server, which does not take them")
             return False

@@ -14,6 +14,7 @@ from pathlib import Path
 from websockets.exceptions import WebSocketException
 
 from app import __version__
+from app.config.settings import Settings
 from app.errors import both
 from app.extend import BackgroundResult, Event, Reloaded
 from app.node import offer
@@ -87,7 +88,8 @@ class Node:
             lambda: offer.offer(services.found_plugins, services.router.specs(), services.in_force.home)
         )
         files = SharedFiles(self._roots, self._file_bytes, identity.name, windows=sys.platform == "win32")
-        self._calls = Calls(services.router.call, self._offers, files.answer, self._call_limits, services.new_id)
+        limits = services.in_force.following(call_limits)
+        self._calls = Calls(services.router.call, self._offers, files.answer, limits, services.new_id)
         self._forwards = Forwards(
             services.in_force.home / FORWARDS_FILE,
             services.background_results,
@@ -253,11 +255,13 @@ class Node:
         """Bytes of a file whose base64 and the rest fit into one message."""
         return (self._frame_bytes() - 64 * 1024) // 4 * 3
 
-    def _call_limits(self) -> CallLimits:
-        settings = self._services.settings
-        return CallLimits(
-            calls=settings.plugin_max_running + settings.plugin_queue_limit,
-            bytes=QUEUED_MESSAGES * self._frame_bytes(),
-            message_bytes=self._frame_bytes(),
-            password=settings.vcp_tool_code,
-        )
+
+def call_limits(settings: Settings) -> CallLimits:
+    """What the main server may ask for at a time, under these settings."""
+    frame_bytes = settings.node_max_frame_mb * MEBIBYTE
+    return CallLimits(
+        calls=settings.plugin_max_running + settings.plugin_queue_limit,
+        bytes=QUEUED_MESSAGES * frame_bytes,
+        message_bytes=frame_bytes,
+        password=settings.vcp_tool_code,
+    )

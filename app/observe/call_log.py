@@ -28,6 +28,8 @@ MAX_TEXT = 300
 
 def _line(text: str, limit: int) -> str:
     """``text`` as a part of one line, so that nobody can write lines of his own into the log."""
+    if len(text) <= limit and text.isprintable() and " " not in text:  # as most names are
+        return text
     flat = " ".join(text[: 2 * limit].split())
     shown = flat if flat.isprintable() else "".join(mark if mark.isprintable() else "?" for mark in flat)
     return shown if len(shown) <= limit and len(text) <= 2 * limit else shown[:limit] + "…"
@@ -60,8 +62,8 @@ def log_event(event: Event) -> None:
                 "call %s of %s by %s: %s%s, waited %.3f s, ran %.3f s",
                 event.call.id,
                 _line(event.call.tool, MAX_NAME),
-                event.context.door.value,
-                event.outcome.value,
+                event.context.door,
+                event.outcome,
                 f" ({kind.value}: {_line(event.result.message, MAX_TEXT)})" if kind else "",
                 event.waited,
                 event.ran,

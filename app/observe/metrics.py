@@ -234,6 +234,8 @@ class Metrics:
                 pass
 
     def _name(self, name: str) -> str:
+        if name in self._names:
+            return name
         name = whole(name)  # half a character in one label would make the whole text unreadable
         if name not in self._names:
             if len(self._names) >= MAX_NAMES:

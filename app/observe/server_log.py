@@ -162,6 +162,13 @@ class ServerLog(logging.Handler):
         """Ask here for the limits from now on."""
         self._files.limits = limits
 
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Take one record; without the library's lock, since what takes it needs none."""
+        if self.filters:
+            return bool(super().handle(record))
+        self.emit(record)
+        return True
+
     def emit(self, record: logging.LogRecord) -> None:
         """Take one record."""
         if self._waiting.qsize() >= MAX_WAITING:

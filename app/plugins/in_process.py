@@ -233,9 +233,12 @@ class InProcessPlugins:
                 ),
             )
         try:
-            async with self._workers.place(name, spec.max_running, context.deadline):
+            place = await self._workers.place(name, spec.max_running, context.deadline)
+            try:
                 started()
                 return await loaded.call(call, context)
+            finally:
+                place.release()
         except PluginTimeoutError:
             return failure(ErrorKind.TIMEOUT, f'Plugin "{name}" execution timed out.')
         except (QueueError, PluginHangingError) as error:

@@ -6,9 +6,8 @@ import asyncio
 import copy
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from app.errors import VcpError, both
@@ -80,9 +79,8 @@ class LoadedPlugin:
         self._tools = tools
         self._package = package
         self._instance = instance
-        self._running = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._shown_name = printable(self.name)
+        self._at_work = _AtWork()
 
     def offers(self, method: str) -> bool:
         """Whether the plugin's object has this method."""
@@ -119,11 +117,12 @@ class LoadedPlugin:
         seconds = self.version.seconds
         if context.deadline is not None:
             seconds = min(seconds, max(0.0, context.deadline - loop.time()))
-        inner = replace(context, deadline=loop.time() + seconds)
+        inner = context.until(loop.time() + seconds)
         standing = Standing(inner, call.id)
+        own = call.given(dict(call.arguments), dict(call.texts))  # a plugin may change what others still read
         token = STANDING.set(standing)
         try:
-            value = await self._run("call", call, inner, seconds=seconds)
+            value = await self._run("call", own, inner, seconds=seconds)
             standing.over = True
         finally:
             STANDING.reset(token)
@@ -157,7 +156,7 @@ class LoadedPlugin:
         """Wait for calls that run, as long as they may, then stop."""
         try:
             async with asyncio.timeout(self.version.seconds):
-                await self._idle.wait()
+                await self._at_work.idle.wait()
         except TimeoutError:
             log.warning("plugin %s is stopped while calls of it still run", printable(self.name))
         finally:
@@ -172,22 +171,14 @@ class LoadedPlugin:
         )
 
     async def _run_method(self, method: Callable[..., Any], *arguments: Any, seconds: float, what: str) -> Any:
-        with self._busy():
+        with self._at_work:
             return await self._tools.workers.run(
-                printable(self.name), method, *arguments, seconds=seconds, what=f"{what}()"
+                self._shown_name, method, *arguments, seconds=seconds, what=f"{what}()"
             )
 
-    @contextmanager
-    def _busy(self) -> Iterator[None]:
+    def _busy(self) -> _AtWork:
         """While it lasts the plugin is not stopped for a newer version."""
-        self._running += 1
-        self._idle.clear()
-        try:
-            yield
-        finally:
-            self._running -= 1
-            if not self._running:
-                self._idle.set()
+        return self._at_work
 
     def _checked_sources(self, sources: object) -> tuple[PlaceholderSource, ...]:
         listed = list(sources) if isinstance(sources, Iterable) else [sources]
@@ -196,6 +187,24 @@ class LoadedPlugin:
                 both(f"占位符来源超过 {PLACEHOLDERS_LIMIT} 个", f"more than {PLACEHOLDERS_LIMIT} placeholder sources")
             )
         return tuple(_OwnedSource(self, source) for source in listed)
+
+
+class _AtWork:
+    """Entered by everything that a plugin does, also at the same time; ``idle`` is set while nobody is inside."""
+
+    def __init__(self) -> None:
+        self.idle = asyncio.Event()
+        self.idle.set()
+        self._running = 0
+
+    def __enter__(self) -> None:
+        self._running += 1
+        self.idle.clear()
+
+    def __exit__(self, *error: object) -> None:
+        self._running -= 1
+        if not self._running:
+            self.idle.set()
 
 
 def _checked_result(result: ToolResult, limit: int) -> ToolResult:

@@ -14,15 +14,16 @@ import logging
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 from app.errors import VcpError, both
 from app.plugins.in_process_modules import place_of, plugin_frame
 from app.plugins.loop_watch import LoopWatch, gave_up
-from app.plugins.places import Limits, Places
+from app.plugins.places import Limits, Place, Places
 
 HANGING_LIMIT = 8
 """Calls of one plugin that may hang at a time."""
@@ -83,17 +84,16 @@ class Workers:
         """How many calls of this plugin hang now."""
         return self._hanging[plugin]
 
-    @asynccontextmanager
-    async def place(self, plugin: str, limit: int | None, deadline: float | None) -> AsyncIterator[None]:
-        """Wait for one of the ``limit`` calls that the plugin allows at a time; raises QueueError."""
+    async def place(self, plugin: str, limit: int | None, deadline: float | None) -> Place:
+        """Wait for one of the ``limit`` calls that the plugin allows at a time, to be released at its end.
+
+        Raises QueueError.
+        """
         self._limits_of_now()
         left = None if deadline is None else deadline - asyncio.get_running_loop().time()
         place = await self._calls.take(plugin, limit, left)
         place.started()
-        try:
-            yield
-        finally:
-            place.release()
+        return place
 
     async def run(self, plugin: str, method: Callable[..., Any], *arguments: Any, seconds: float, what: str) -> Any:
         """What the method returns; ``what`` names it in errors and in the log.
@@ -238,6 +238,9 @@ def _close(plugin: str, task: asyncio.Task[Any]) -> None:
 
 
 def _is_async(method: Callable[..., Any]) -> bool:
+    code = getattr(method, "__code__", None)
+    if isinstance(code, CodeType) and code.co_flags & inspect.CO_COROUTINE:  # as most are; asking for all takes longer
+        return True
     return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(getattr(method, "__call__", None))  # noqa: B004 - objects with an async __call__
 
 

@@ -165,6 +165,8 @@ class Places:
 
     def grant(self) -> None:
         """Let in whoever can come in, first come first served."""
+        if not self._queue:
+            return
         for waiter in tuple(self._queue) if self._room() else ():
             if not self._room():
                 return

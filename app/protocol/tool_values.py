@@ -29,6 +29,8 @@ def clean(value: Any) -> Any:
 
 def _clean(value: Any, depth: int) -> Any:
     if isinstance(value, str):
+        if value.isascii() and "\x1b" not in value:
+            return value
         value = without_colours(value)
         return _SURROGATE.sub("\ufffd", value) if _SURROGATE.search(value) else value
     if depth == 0 and isinstance(value, dict | list):

@@ -88,7 +88,7 @@ class TimelyContactGuard:
 
 def timely_contact(arguments: Mapping[str, Json]) -> Json:
     """What the call says about its time; None when it says nothing. The exact name beats other spellings."""
-    found = [value for name, value in arguments.items() if fold(name) == _TIMELY]
+    found = [value for name, value in arguments.items() if len(name) >= len(_TIMELY) and fold(name) == _TIMELY]
     value = arguments[KEY_TIMELY_CONTACT] if KEY_TIMELY_CONTACT in arguments else found[-1] if found else None
     return None if isinstance(value, str) and not value.strip() else value
 

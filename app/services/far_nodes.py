@@ -10,6 +10,7 @@ from app.hub.clients import ClientType
 from app.hub.hub import Hub
 from app.hub.nodes.files import HolderFor, NodeFiles
 from app.hub.nodes.keys import NodeKeys
+from app.hub.nodes.link import NodeLimits
 from app.hub.nodes.nodes import NodeRules, Nodes
 from app.plugins.far_manifest import far_tool
 from app.plugins.missing_files import FILE_BYTES
@@ -33,11 +34,9 @@ def far_nodes(
 ) -> Nodes:
     """The far nodes that are connected. ``local`` are the sources whose tools win against theirs (W4)."""
 
-    def rules() -> NodeRules:
-        settings = in_force.settings
+    def rules(settings: Settings) -> NodeRules:
         return NodeRules(
-            frame_bytes=settings.node_max_frame_mb * MIB,
-            queue_bytes=settings.socket_queue_mb * MIB,
+            link=NodeLimits(settings.node_max_frame_mb * MIB, settings.socket_queue_mb * MIB),
             callback_bytes=settings.callback_body_limit_mb * MIB,
             placeholder_chars=settings.static_value_max_chars,
             ping_seconds=settings.socket_ping_seconds,
@@ -50,7 +49,7 @@ def far_nodes(
     return Nodes(
         hub,
         events,
-        rules=rules,
+        rules=in_force.following(rules),
         read_manifest=far_tool,
         store=results.store,
         new_id=new_id,

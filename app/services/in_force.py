@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
@@ -12,6 +13,8 @@ from app.config.settings import Settings
 from app.config.snapshot import Config
 from app.plugins.in_process_context import depth_headers
 from app.protocol.loopback import is_loopback
+
+T = TypeVar("T")
 
 
 class InForce:
@@ -35,6 +38,19 @@ class InForce:
     def settings(self) -> Settings:
         """The settings of now."""
         return self.config.settings
+
+    def following(self, make: Callable[[Settings], T]) -> Callable[[], T]:
+        """Gives what ``make`` makes of the settings of now: made at the first use, and anew after a reload only."""
+        known: tuple[Settings, T] | None = None
+
+        def of_now() -> T:
+            nonlocal known
+            settings = self.settings
+            if known is None or known[0] is not settings:
+                known = settings, make(settings)
+            return known[1]
+
+        return of_now
 
     def zone(self) -> ZoneInfo:
         """The zone of logs, schedules and diaries."""

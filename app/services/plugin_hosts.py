@@ -139,13 +139,4 @@ def in_process_plugins(
         clock=time.time,
         http=http,
     )
-    known: tuple[Settings, InProcessLimits] | None = None
-
-    def limits() -> InProcessLimits:  # asked at each call, and new only after a reload
-        nonlocal known
-        settings = in_force.settings
-        if known is None or known[0] is not settings:
-            known = settings, InProcessLimits.of(settings)
-        return known[1]
-
-    return InProcessPlugins(found, parts, limits, on_demand=on_demand)
+    return InProcessPlugins(found, parts, in_force.following(InProcessLimits.of), on_demand=on_demand)

@@ -19,6 +19,7 @@ from app.config.model_redirect import ModelRedirect
 from app.config.settings import Settings
 from app.config.snapshot import Config
 from app.extend import (
+    CallStarted,
     FileFetcher,
     Guard,
     Lifecycle,
@@ -177,7 +178,12 @@ class Services:
         task_folder = TaskFolder(config.home)
         self.intake = schedules.task_intake(self.in_force, task_folder, told=lambda: self.schedule.look_again())
         own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake), self.approvals)
-        self.router = Router((*own_tools, *connected.further), (*own_guards, *guards), self.events)
+        self.router = Router(
+            (*own_tools, *connected.further),
+            (*own_guards, *guards),
+            self.events,
+            started_wanted=lambda: self.events.wanted(CallStarted),
+        )
         self.schedule = schedules.schedule_runner(
             self.in_force, task_folder, self.router, self.events, self._ids, self.stopping
         )

@@ -42,13 +42,21 @@ class Router:
     """Finds tools by name and runs calls.
 
     Sources are asked in order and the first that has a name keeps it; names on this machine are never shadowed by those
-    from elsewhere (D68, see ``Catalogue``).
+    from elsewhere (D68, see ``Catalogue``). ``started_wanted`` says whether anybody hears ``CallStarted`` now.
     """
 
-    def __init__(self, sources: Sequence[ToolSource], guards: Sequence[Guard], events: EventSink) -> None:
+    def __init__(
+        self,
+        sources: Sequence[ToolSource],
+        guards: Sequence[Guard],
+        events: EventSink,
+        *,
+        started_wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._sources = tuple(sources)
         self._guards = tuple(guards)
         self._events = events
+        self._started_wanted = started_wanted
         self._made_of: tuple[tuple[ToolSource, Mapping[str, ToolSpec] | None], ...] = tuple(
             (source, None) for source in self._sources
         )
@@ -111,8 +119,7 @@ class Router:
             call = replace(call, command=word)
         asked = time.monotonic()
         begun: float | None = None
-        result = ToolResult(error_kind=ErrorKind.CANCELLED, message=both("调用已取消", "the call was cancelled"))
-        outcome = Outcome.CANCELLED
+        result: ToolResult | None = None
 
         def started(pid: int | None = None, node: str = "") -> None:
             nonlocal begun
@@ -120,18 +127,23 @@ class Router:
                 return  # a source that tries twice still runs one call
             begun = time.monotonic()
             assert spec is not None
-            self._events.publish(
-                CallStarted(context.turn_id, call.id, call.tool, context.door, spec.origin, context.eager, pid, node)
-            )
+            if self._started_wanted():
+                self._events.publish(
+                    CallStarted(
+                        context.turn_id, call.id, call.tool, context.door, spec.origin, context.eager, pid, node
+                    )
+                )
 
         try:
             result = await self._run(found, call, context, started)
-            outcome = _OUTCOMES.get(result.error_kind, Outcome.ERROR)
             return result
         finally:
             ended = time.monotonic()
             waited = (begun if begun is not None else ended) - asked
             ran = ended - begun if begun is not None else 0.0
+            if result is None:
+                result = _cancelled()
+            outcome = _OUTCOMES.get(result.error_kind, Outcome.ERROR)
             self._events.publish(
                 CallFinished(context.turn_id, call, context, spec, outcome, result, waited=waited, ran=ran)
             )
@@ -165,6 +177,10 @@ class Router:
             return ToolResult(error_kind=ErrorKind.EXECUTION, message=f"{type(error).__name__}: {error}")
 
 
+def _cancelled() -> ToolResult:
+    return ToolResult(error_kind=ErrorKind.CANCELLED, message=both("调用已取消", "the call was cancelled"))
+
+
 def no_such_tool(name: str) -> str:
     """The message of a call whose tool nobody has."""
     return both(f'没有名为 "{name}" 的工具', f'no tool is called "{name}"')
@@ -173,12 +189,15 @@ def no_such_tool(name: str) -> str:
 def prepare_arguments(spec: ToolSpec, call: ToolCall) -> ToolCall:
     """Fold the names of the arguments to the declared ones (D4) and convert texts by schema for typed commands (D5).
 
-    The command is that of ``call.command``, else the one that the arguments name.
+    The command is that of ``call.command``, else the one that the arguments name. A call about which nothing is
+    declared is returned as it is.
     """
     chosen = command_named(spec, call.command) if call.command else _addressed_command(spec, call.arguments)
     declared: set[str] = set()
     for candidate in (chosen,) if chosen else spec.commands:
         declared.update(_properties(candidate))
+    if not declared and (chosen is None or (chosen.tool_name is None and not chosen.typed)):
+        return call
     arguments: dict[str, Json] = dict(call.arguments)
     texts = dict(call.texts)
     if chosen is not None and chosen.tool_name is not None and not _takes_command(chosen):
@@ -193,11 +212,13 @@ def prepare_arguments(spec: ToolSpec, call: ToolCall) -> ToolCall:
             schema = properties.get(name)
             if isinstance(schema, Mapping) and arguments.get(name) == text:
                 arguments[name] = from_text(text, schema, chosen.parameters)
-    return ToolCall(call.id, call.tool, arguments, texts, call.archery, call.command, call.password, call.maid)
+    return call.given(arguments, texts)
 
 
 def _properties(command: ToolCommand) -> Mapping[str, Json]:
-    properties = (command.parameters or {}).get("properties")
+    if command.parameters is None:
+        return {}
+    properties = command.parameters.get("properties")
     return properties if isinstance(properties, Mapping) else {}
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import logging
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from app.observe.lines import MAX_MESSAGE_CHARS, LineFormatter, set_log
+from app.observe.lines import MAX_MESSAGE_CHARS, LineFormatter, PlainRecord, ScreenLog, set_log
 
 
 def written(message: str, *arguments: object, fault: BaseException | None = None) -> str:
@@ -93,3 +94,66 @@ def test_level_and_zone_can_be_set_anew_while_others_forms_stay(monkeypatch: pyt
         assert "+" not in others.stream.getvalue()
     finally:
         root.setLevel(before)
+
+
+@pytest.mark.parametrize(
+    "moment", [1767573000.0, 1767573000.9994, 1767573000.9999997, 1767573001.0005, 0.0, 1792893600.5]
+)
+def test_times_are_those_of_the_calendar_though_their_seconds_are_remembered(moment: float) -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    formatter = LineFormatter("%(asctime)s", zone)
+    for created in (moment - 3600, moment, moment + 0.001, moment + 3600):
+        record = PlainRecord("x", logging.INFO, "f", 1, "m", (), None)
+        record.created = created
+        assert formatter.format(record) == datetime.fromtimestamp(created, zone).isoformat(" ", "milliseconds")
+
+
+def test_another_zone_counts_at_once_also_within_a_second() -> None:
+    formatter = LineFormatter("%(asctime)s", ZoneInfo("UTC"))
+    lines = []
+    for zone in ("UTC", "Asia/Shanghai"):
+        formatter.zone = ZoneInfo(zone)
+        record = PlainRecord("x", logging.INFO, "f", 1, "m", (), None)
+        record.created = 1767573000.25
+        lines.append(formatter.format(record))
+    assert lines == ["2026-01-05 00:30:00.250+00:00", "2026-01-05 08:30:00.250+08:00"]
+
+
+def test_a_plain_record_has_all_that_layouts_ask_for() -> None:
+    """Programs beside this one may set layouts of their own; what is not known is empty and no error."""
+    everything = "%(name)s %(levelname)s %(pathname)s%(filename)s%(module)s:%(lineno)d %(funcName)s %(msecs)03d "
+    everything += "%(thread)s %(threadName)s %(process)s %(processName)s %(relativeCreated)d %(message)s"
+    record = PlainRecord("x", logging.WARNING, "f", 7, "%(what)s", ({"what": "by name"},), None)
+    line = logging.Formatter(everything).format(record)
+    assert line.startswith("x WARNING :0 None ")
+    assert line.endswith("by name")
+    assert 0 <= record.msecs < 1000
+
+
+def test_a_line_for_the_screen_is_there_at_once_and_one_that_cannot_be_written_harms_nobody(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stream = io.StringIO()
+    screen = ScreenLog(stream)
+    screen.setFormatter(LineFormatter("%(message)s"))
+
+    def record(message: str, *arguments: object) -> logging.LogRecord:
+        return PlainRecord("x", logging.INFO, "f", 1, message, arguments, None)
+
+    assert screen.handle(record("one %s", "line"))
+    assert stream.getvalue() == "one line\n"
+    screen.handle(record("%d", "no number"))  # told on stderr, as the library does
+    stream.close()
+    screen.handle(record("nobody reads this"))
+    told = capsys.readouterr().err
+    assert "not all arguments" in told or "number is required" in told or "real number" in told
+    assert "closed file" in told
+
+
+def test_a_filter_of_the_screen_has_its_way() -> None:
+    stream = io.StringIO()
+    screen = ScreenLog(stream)
+    screen.addFilter(lambda record: "secret" not in record.getMessage())
+    screen.handle(PlainRecord("x", logging.INFO, "f", 1, "a secret", (), None))
+    screen.handle(PlainRecord("x", logging.INFO, "f", 1, "a word", (), None))
+    assert stream.getvalue() == "a word\n"

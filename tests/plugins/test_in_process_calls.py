@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.extend import CallContext, CallOutcome, Door, ErrorKind, ToolCall
+from app.extend import CallContext, CallFinished, CallOutcome, Door, ErrorKind, ToolCall
 from app.plugins.in_process_work import HANGING_LIMIT, PluginHangingError, Workers, WorkLimits
 from app.plugins.loop_watch import LoopWatch
 from app.plugins.places import QueueError
@@ -170,6 +170,23 @@ def test_a_cancelled_call_ends_the_plugins_work(alone: Path) -> None:
             assert ended.exists()
 
     asyncio.run(main())
+
+
+def test_a_plugin_that_changes_its_arguments_changes_them_for_nobody_else(alone: Path) -> None:
+    """Logs, approvals and the client are told what was asked for."""
+    write_module(alone, "X", module('call.arguments["a"] = 2\ncall.arguments.clear()\nreturn 1'))
+    heard: list[CallFinished] = []
+
+    async def main() -> None:
+        async with serving(alone) as services:
+            services.events.listen(lambda event: heard.append(event), CallFinished)  # type: ignore[arg-type]
+            arguments = {"a": 1}
+            asked = ToolCall("c", "X", arguments, {"a": "1"})
+            assert (await services.router.call(asked, CallContext("t", Door.AGENT))).ok
+            assert arguments == {"a": 1}
+
+    asyncio.run(main())
+    assert [event.call.arguments for event in heard] == [{"a": 1}]
 
 
 def test_calls_at_a_time_are_limited_by_the_manifest(alone: Path) -> None:

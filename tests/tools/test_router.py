@@ -94,6 +94,14 @@ def test_a_call_is_published_with_its_beginning_and_end() -> None:
     assert finished.waited >= 0 <= finished.ran
 
 
+def test_a_beginning_that_nobody_hears_is_not_told_and_the_end_says_that_the_work_began() -> None:
+    events = Events()
+    router = Router([Source(tool("A"))], [], events, started_wanted=lambda: False)
+    assert ask(router, "A").ok
+    assert [type(event) for event in events.seen] == [CallFinished]
+    assert events.finished.begun
+
+
 def test_a_source_that_begins_twice_began_once() -> None:
     async def twice(started: Callable[..., None]) -> ToolResult:
         started(pid=1)

@@ -143,7 +143,10 @@ class LogFeed:
 
     def _wanted(self, kinds: Sequence[ClientType]) -> bool:
         """Whether there is anybody of these types to tell something, now or when they are back."""
-        return any(self._hub.count(kind) for kind in kinds) or (ClientType.VCP_LOG in kinds and self._replay.wanted())
+        for kind in kinds:
+            if self._hub.count(kind):
+                return True
+        return ClientType.VCP_LOG in kinds and self._replay.wanted()
 
     def _send(self, message: Message | bytes, kinds: Sequence[ClientType]) -> None:
         data = message if isinstance(message, bytes) else encoded(message)

@@ -100,7 +100,9 @@ class LogReplay:
 
     def wanted(self) -> bool:
         """Whether some device is away and a message would be kept for it."""
-        return self._running and self._keeps and any(not device.clients for device in self._devices.values())
+        if not self._devices or not self._running or not self._keeps:
+            return False
+        return any(not device.clients for device in self._devices.values())
 
     def keep(self, message: bytes) -> None:
         """Keep a message, as it is sent, for the devices that are away."""

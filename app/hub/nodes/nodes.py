@@ -48,13 +48,13 @@ SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class NodeRules:
-    """The settings that nodes are under: sizes in bytes, ``placeholder_chars`` of one value, seconds between pings.
+    """The settings that nodes are under: what one connection may cost, sizes in bytes, ``placeholder_chars`` of one
+    value, seconds between pings.
 
     ``head`` selects the later form of requests (D16).
     """
 
-    frame_bytes: int
-    queue_bytes: int
+    link: NodeLimits
     callback_bytes: int
     placeholder_chars: int
     ping_seconds: float
@@ -179,8 +179,7 @@ class Nodes:
         log.info("a far node is connected from %s %s", client.address, kind)
 
     def _link_limits(self) -> NodeLimits:
-        rules = self._rules()
-        return NodeLimits(rules.frame_bytes, rules.queue_bytes)
+        return self._rules().link
 
     def _register(self, client: Client, message: Message) -> None:
         """``register_tools``: what a node sends is all that it has, so it replaces what it sent before."""

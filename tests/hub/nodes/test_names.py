@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from app.extend import Event, NodeJoined, NodeLeft, SocketHandler, SocketRequest
 from app.hub.clients import ClientType, encoded
 from app.hub.hub import Hub
+from app.hub.nodes.link import NodeLimits
 from app.hub.nodes.manifests import node_name
 from app.hub.nodes.nodes import NodeRules, Nodes
 from app.plugins.far_manifest import far_tool
@@ -172,7 +173,7 @@ class Board:
         self.nodes = Nodes(
             self.hub,
             self,
-            rules=lambda: NodeRules(1 << 20, 1 << 20, 1 << 20, 1000, 30, head=False),
+            rules=lambda: NodeRules(NodeLimits(1 << 20, 1 << 20), 1 << 20, 1000, 30, head=False),
             read_manifest=far_tool,
             store=store,
             new_id=new_id,
