@@ -12,7 +12,6 @@ from app.demo.script import say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import BackgroundResult, CallContext, Door, NodeJoined, ToolCall
 from app.hub.clients import ClientType
-from app.protocol.markers import node_timed_out
 from tests.hub.clients import address, connected
 from tests.hub.nodes.wire_nodes import NODE_PATH, WireNode, main_server, manifest, names, node, until
 from tests.server import call_text, run
@@ -189,8 +188,3 @@ def test_words_of_a_node_are_never_expanded_and_never_run(tmp_path: Path) -> Non
             assert "{{Port}} {{Image_Key}} {{VarSecret}} {{agent:Nova}}" in fed_back
 
     run(main())
-
-
-def test_a_time_limit_is_told_with_all_its_digits() -> None:
-    told = {seconds: node_timed_out("T", "dist-1", seconds).rpartition(" ")[2] for seconds in (1.5, 60.0, 1234.567)}
-    assert told == {1.5: "1.5s.", 60.0: "60s.", 1234.567: "1234.567s."}
