@@ -278,9 +278,9 @@ class Nodes:
         before = node.offers
         node.offers = MappingProxyType(
             {
-                name: offer_of(node, replace(spec, origin=f"node:{node.name}"))
+                name: offer_of(node, replace(spec, origin=f"node:{node.name}"), lambda own: self._may_bring(node, own))
                 for name, spec in node.offered.tools.items()
-                if self._keys is None or self._keys.allows(node.identity, name)
+                if self._may_bring(node, name)
             }
         )
         if not new and node.offers == before:
@@ -292,6 +292,9 @@ class Nodes:
         )
         self._tell_of_losers(node)
         self._events.publish(NodeJoined(node.name, node.client.address, tuple(node.offers)))
+
+    def _may_bring(self, node: Node, tool: str) -> bool:
+        return self._keys is None or self._keys.allows(node.identity, tool)
 
     def _tell_of_losers(self, node: Node) -> None:
         local = self._local_names()

@@ -494,6 +494,26 @@ def test_a_key_of_a_node_is_its_name_and_its_list_and_its_end(tmp_path: Path) ->
     run(main())
 
 
+def test_a_list_of_tools_also_holds_for_names_that_commands_bring(tmp_path: Path) -> None:  # D69
+    async def main() -> None:
+        (tmp_path / ".vcp").mkdir(parents=True)
+        key = make_node_key(tmp_path, "forge", 0, tools=("Echo", "Listed"))
+        named = [{"command": name, "description": "d", "toolName": name} for name in ("Listed", "Bank")]
+        echo = manifest("Echo", capabilities={"invocationCommands": named})
+        async with main_server(tmp_path) as server, connected(address(server.url, NODE_PATH, key)) as wire:
+            far = WireNode(wire.connection)
+            await far.register("forge", echo)
+            async with far.answering(lambda request: request["toolName"]):
+                for name in ("Listed", "Echo"):
+                    assert (await call(server, name)).structured == {"original_plugin_output": "Echo"}
+                assert (await call(server, "Bank")).error_kind is ErrorKind.UNKNOWN_TOOL
+                async with node(server, "other", echo):  # the same tool, of a node without a list
+                    pool = server.services.nodes._pools["Echo"]
+                    assert [offer.node.name for offer in pool.members] == ["forge", "other"]
+
+    run(main())
+
+
 def test_500_calls_in_flight_on_one_node_are_all_answered(tmp_path: Path) -> None:
     async def main() -> None:
         async with main_server(tmp_path) as server, node(server, "n", "Echo") as far:
