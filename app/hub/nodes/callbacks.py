@@ -58,7 +58,7 @@ class NodeCallbacks:
     def answered(self, node: Node, plugin: str, value: Json, mute: Mute) -> None:
         """A call's result is there; it may name tasks whose end comes later, as the answer of a local plugin may."""
         if isinstance(value, dict):
-            for task in task_ids(plugin, value, value).named:
+            for task in task_ids(plugin, value, None).named:
                 self._note(plugin, task, node.name, mute)
 
     def knows(self, plugin: str, task: str) -> bool:
