@@ -52,7 +52,7 @@ def plugin_callback_routes(services: Services, blocks: AddressBlocks) -> APIRout
             if token or request.headers.get("authorization"):
                 blocks.wrong_key(request.scope[CLIENT_IP])
             else:  # one that tries task after task is guessing
-                blocks.wrong_path_key(request.scope[CLIENT_IP], f"{plugin}\0{task}".encode("utf-8", "replace"))
+                blocks.wrong_stored_key(request.scope[CLIENT_IP], f"{plugin}\0{task}".encode("utf-8", "replace"))
             raise UnauthorizedError(UNAUTHORIZED)
         known, push = _plugin(services, plugin)
         if not known:
