@@ -22,7 +22,8 @@ from tests.server import call_text, run, write_plugin
 ECHO_DESCRIPTION = "- [云端] Echo (Echo) - 命令: run:\n    Runs Echo.\n    Args: text\n  调用示例:\n    E1"
 
 
-def test_w3_a_model_calls_a_tool_of_a_node(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])
+def test_w3_a_model_calls_a_tool_of_a_node(tmp_path: Path, stream: bool) -> None:
     async def main() -> None:
         script = [say(call_text("Echo", maid="Nova", text="hi")), say("done")]
         async with (
@@ -31,7 +32,9 @@ def test_w3_a_model_calls_a_tool_of_a_node(tmp_path: Path) -> None:
             node(server, "workshop", "Echo") as far,
             far.answering(lambda request: {"original_plugin_output": "hi"}) as came,
         ):
-            answer = await server.chat({"role": "system", "content": "{{VCPEcho}}|{{VCPAllTools}}"}, "go")
+            answer = await server.chat(
+                {"role": "system", "content": "{{VCPEcho}}|{{VCPAllTools}}"}, "go", stream=stream
+            )
             assert answer.status_code == 200
             assert set(came[0]) == {"requestId", "toolName", "toolArgs"}
             assert (came[0]["toolName"], came[0]["toolArgs"]) == ("Echo", {"maid": "Nova", "text": "hi"})
