@@ -11,8 +11,10 @@ from websockets.typing import Origin
 
 from app.demo.script import say
 from app.demo.scripted import ScriptedUpstream
+from app.hub.log.replay import ReplayPace
 from tests.hub.clients import Wire, address, connected
-from tests.hub.nodes.wire_nodes import main_server, manifest, node
+from tests.hub.log.told import by_hand, logged
+from tests.hub.nodes.wire_nodes import main_server, manifest, node, until
 from tests.server import ECHO, call_text, run, write_plugin
 
 
@@ -58,5 +60,27 @@ def test_a_chat_program_reads_calls_of_plugins_and_nodes(tmp_path: Path, profile
             assert ("VCP_TOOL_PAYLOAD" in fed_back) is (profile == "head")
             assert ('来自工具 \\"Far\\" 的结果' in fed_back) is (profile == "baseline")
             await client.nothing_waits()
+
+    run(main())
+
+
+def test_times_are_those_of_the_zone_of_the_settings(tmp_path: Path) -> None:  # B31
+    async def main() -> None:
+        async with (
+            main_server(tmp_path, "DEFAULT_TIMEZONE=Asia/Kathmandu") as server,
+            node(server, "n", "Far") as far,
+            far.answering(lambda _: {"timestamp": "the node's own"}),
+        ):
+            here = address(server.url, query="?deviceName=phone")
+            server.services.log_replay.pace = ReplayPace(stable=0, between=0)
+            async with connected(here) as client:
+                await by_hand(server, "Far")
+                assert (await logged(client))["content"]["timestamp"].endswith("+05:45")
+            await until(lambda: server.services.log_replay.connections("phone") == 0)
+            await by_hand(server, "Far")
+            async with connected(here) as client:
+                late = await client.receive_type("vcp_log")
+                assert late["recordedAt"].endswith("+05:45")
+                assert json.loads(late["data"]["content"])["timestamp"].endswith("+05:45")
 
     run(main())
