@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 QUEUED_MESSAGES = 4
 """Longest messages that may wait for a main server that does not read, and those that calls that run came with."""
 
+GONE_TEXTS = 500
+"""Placeholders that are no more and of which the main server is still told so."""
+
 END_SECONDS = 5.0
 """Longest time for ending calls after their grace."""
 
@@ -82,7 +85,7 @@ class Node:
         self._said = ""
         self._tried = ""
         self._opened: float | None = None
-        self._told_texts = False
+        self._told_texts: dict[str, None] = {}
         self._try_now = asyncio.Event()
         self.offer = offer.CurrentOffer(
             lambda: offer.offer(services.found_plugins, services.router.specs(), services.in_force.home)
@@ -232,10 +235,15 @@ class Node:
 
     def _texts(self) -> bytes | None:
         texts = self._services.statics.texts(self.offer().statics)
-        if not texts and not self._told_texts:
+        gone = [key for key in self._told_texts if key not in texts]
+        self._told_texts.update(dict.fromkeys(texts))
+        for key in gone[:-GONE_TEXTS]:
+            del self._told_texts[key]
+        if not texts and not gone:
             return None
-        self._told_texts = True
-        return offer.placeholders(self._identity.name, texts, self._frame_bytes())
+        return offer.placeholders(
+            self._identity.name, {**texts, **dict.fromkeys(gone[-GONE_TEXTS:])}, self._frame_bytes()
+        )
 
     async def _addresses(self, own: str) -> bytes:
         local = await asyncio.to_thread(local_addresses, (own,))

@@ -80,8 +80,11 @@ def registration(name: str, offered: Offer, labels: Sequence[str], max_bytes: in
     return encoded({"type": "register_tools", "data": data})
 
 
-def placeholders(name: str, texts: Mapping[str, str], max_bytes: int) -> bytes:
-    """The message ``update_static_placeholders`` with all texts; those that do not fit are left out and logged."""
+def placeholders(name: str, texts: Mapping[str, str | None], max_bytes: int) -> bytes:
+    """The message ``update_static_placeholders`` with all texts; those that do not fit are left out and logged.
+
+    None takes one away that was told before: main servers keep what is not named.
+    """
     kept = {"{{" + key + "}}": text for key, text in _fitting(texts.items(), max_bytes, "placeholder")}
     data = {"serverName": name, "placeholders": kept}
     return encoded({"type": "update_static_placeholders", "data": data})

@@ -15,9 +15,9 @@ from app.extend import BackgroundResult, EventSink, Mute, ToolPush
 from app.plugins.background import BackgroundProcess
 from app.plugins.discovery import Plugin
 from app.plugins.environment import CALLBACK_BASE_URL
-from app.plugins.task_ids import TaskIds
 from app.tools.background_results import BackgroundResults
 from app.tools.callback_tokens import CallbackTokens
+from app.tools.task_ids import TaskIds
 
 log = logging.getLogger(__name__)
 

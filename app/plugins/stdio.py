@@ -25,9 +25,9 @@ from app.plugins.output import Answer, bad_output, failure, read_answer, result_
 from app.plugins.places import QueueError, StoppingError
 from app.plugins.processes import Ending, Job, Processes, Ran
 from app.plugins.starting import plan_start, why_not_started
-from app.plugins.task_ids import TaskIds, task_ids
 from app.protocol.json_text import compact_json
 from app.tools.plain_arguments import plain_arguments
+from app.tools.task_ids import TaskIds, task_ids
 
 log = logging.getLogger(__name__)
 

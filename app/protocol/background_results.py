@@ -13,6 +13,9 @@ PLACEHOLDER = re.compile(
 )
 """The placeholder in two, three or four braces, as many on either side; groups 1 and 2 are plugin and task id."""
 
+MARK = "VCP_ASYNC_RESULT::"
+"""A text without it holds no placeholder."""
+
 TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 """A task id that a placeholder can name."""
 

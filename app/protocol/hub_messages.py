@@ -58,6 +58,12 @@ def connection_ack(client_type: str) -> HubMessage:
     return {"type": CONNECTION_ACK, "message": f"WebSocket connection successful for {client_type}."}
 
 
+def node_acknowledged(server_id: str, client_id: str) -> HubMessage:
+    """What a node is told that waits for it: it is connected, and its ids. Later versions tell all nodes (D16)."""
+    told = connection_ack("DistributedServer")
+    return {**told, "data": {"serverId": server_id, "clientId": client_id}}
+
+
 def vcp_log(tool: str, content: str, source: str, *, ok: bool) -> HubMessage:
     """A tool call that has ended (6.2)."""
     status = "success" if ok else "error"

@@ -174,7 +174,8 @@ NODE_FILE_TOOL = "internal_request_file"
 
 def node_timed_out(tool: str, node: str, seconds: float) -> str:
     """The error of a call that its node did not answer in time; ``node`` is ``dist-<connection id>``."""
-    return f"Request to distributed tool {tool} on server {node} timed out after {seconds:g}s."
+    told = f"{seconds:.3f}".rstrip("0").rstrip(".")
+    return f"Request to distributed tool {tool} on server {node} timed out after {told}s."
 
 
 def node_not_connected(node: str) -> str:

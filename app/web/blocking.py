@@ -68,7 +68,7 @@ class AddressBlocks:
         self._clock = clock
         self._tools = _Counter(TOOL_WINDOW_SECONDS)
         self._keys = _Counter(KEY_WINDOW_SECONDS)
-        self._last_path_keys: OrderedDict[str, bytes] = OrderedDict()
+        self._last_keys: OrderedDict[str, bytes] = OrderedDict()
         self._until: OrderedDict[str, float] = OrderedDict()
         self._writing = asyncio.Lock()
         self._readable = True
@@ -124,18 +124,19 @@ class AddressBlocks:
                 self._until.popitem(last=False)
             log.warning("address %s is blocked for %d s after %d wrong keys", address, KEY_BLOCK_SECONDS, KEY_FAILURES)
 
-    def wrong_path_key(self, address: str, given: bytes) -> None:
-        """Count a wrong key in a path, unless it is the one that this address sent last.
+    def wrong_stored_key(self, address: str, given: bytes) -> None:
+        """Count a wrong key that programs and pages keep and send, unless it is the one that this address sent last.
 
-        A page with many pictures under a key of yesterday is no attempt to find out the one of today.
+        A page with many pictures under a key of yesterday is no attempt to find out the one of today, and neither is a
+        program that connects again and again with it (P71).
         """
         digest = hashlib.sha256(given).digest()
-        if self._last_path_keys.get(address) == digest:
+        if self._last_keys.get(address) == digest:
             return
-        self._last_path_keys[address] = digest
-        self._last_path_keys.move_to_end(address)
-        while len(self._last_path_keys) > MAX_ADDRESSES:
-            self._last_path_keys.popitem(last=False)
+        self._last_keys[address] = digest
+        self._last_keys.move_to_end(address)
+        while len(self._last_keys) > MAX_ADDRESSES:
+            self._last_keys.popitem(last=False)
         self.wrong_key(address)
 
     async def tool_failed(self, address: str) -> None:

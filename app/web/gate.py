@@ -122,7 +122,7 @@ class Gate:
         given = found[path_key.parameter].encode("utf-8", "surrogateescape") if found is not None else b""
         if hmac.compare_digest(given, expected):
             return None
-        self._blocks.wrong_path_key(address, given)
+        self._blocks.wrong_stored_key(address, given)
         return path_key_error(401, path_key.wrong)
 
     def _with_cors(self, request: Headers, send: Send, for_admins: bool) -> Send:

@@ -14,8 +14,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app.errors import BadRequestError, UnauthorizedError, VcpError, both
-from app.extend import BackgroundResult, Json
-from app.plugins.discovery import Plugin
+from app.extend import BackgroundResult, Json, ToolPush
 from app.protocol.background_results import CALLBACK_DONE, CALLBACK_NO_PLUGIN, result_file
 from app.protocol.json_text import strict_json
 from app.protocol.loopback import is_loopback
@@ -53,10 +52,10 @@ def plugin_callback_routes(services: Services, blocks: AddressBlocks) -> APIRout
             if token or request.headers.get("authorization"):
                 blocks.wrong_key(request.scope[CLIENT_IP])
             else:  # one that tries task after task is guessing
-                blocks.wrong_path_key(request.scope[CLIENT_IP], f"{plugin}\0{task}".encode("utf-8", "replace"))
+                blocks.wrong_stored_key(request.scope[CLIENT_IP], f"{plugin}\0{task}".encode("utf-8", "replace"))
             raise UnauthorizedError(UNAUTHORIZED)
-        found = _plugin(services, plugin)
-        if found is None:
+        known, push = _plugin(services, plugin)
+        if not known:
             return JsonResponse(CALLBACK_NO_PLUGIN, 404)
         try:
             _check_names(request, plugin, task)
@@ -69,8 +68,8 @@ def plugin_callback_routes(services: Services, blocks: AddressBlocks) -> APIRout
         except OSError as error:
             log.error("the result of task %r of plugin %s cannot be stored: %s", task, plugin, error)
             return _refused(both("结果无法保存，请稍后重试", "the result cannot be stored, try again later"), 500)
-        push = None if services.callbacks.muted(token, plugin, task) else found.manifest.push
-        services.events.publish(BackgroundResult(plugin, task, body, push))
+        muted = services.callbacks.muted(token, plugin, task) or services.nodes.muted_task(plugin, task)
+        services.events.publish(BackgroundResult(plugin, task, body, None if muted else push))
         return JsonResponse(CALLBACK_DONE)
 
     return router
@@ -89,6 +88,8 @@ async def _allowed(services: Services, request: Request, token: str, plugin: str
     tokens = services.callback_tokens
     if bool(token) and await asyncio.to_thread(tokens.accepts, token, plugin, task):
         return True
+    if services.nodes.knows_task(plugin, task):
+        return True
     return await asyncio.to_thread(tokens.knows, plugin, task)
 
 
@@ -106,8 +107,13 @@ def _is_local(request: Request) -> bool:
     )
 
 
-def _plugin(services: Services, name: str) -> Plugin | None:
-    return next((plugin for plugin in services.found_plugins.plugins if plugin.name == name), None)
+def _plugin(services: Services, name: str) -> tuple[bool, ToolPush | None]:
+    """Whether there is a plugin of this name, here or at a node (D19), and what its manifest says of pushes."""
+    for plugin in services.found_plugins.plugins:
+        if plugin.name == name:
+            return True, plugin.manifest.push
+    far = services.nodes.tools().get(name)
+    return far is not None, None if far is None else far.push
 
 
 def _check_names(request: Request, plugin: str, task: str) -> None:

@@ -119,7 +119,7 @@ class SocketGate:
             identity = "" if own else None
         if identity is None:
             if brought and (keys or declared.identify is not None):
-                self._blocks.wrong_key(address)
+                self._blocks.wrong_stored_key(address, b"\0".join(brought))  # clients connect again by themselves
             log.info("a WebSocket at %s is refused to %s: no key, or a wrong one", declared.path, address)
             if declared.open_to is not None and not keys:
                 raise ForbiddenError(_NO_STRANGERS)

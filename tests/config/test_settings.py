@@ -29,6 +29,17 @@ def reason(name: str, value: str) -> str:
     return complaint.reason
 
 
+def test_the_limits_of_websockets_are_those_that_were_decided() -> None:
+    """D62, D63; D16 for the profile."""
+    found = settings()
+    assert (found.socket_max_frame_mb, found.node_max_frame_mb) == (1, 128)
+    assert (found.tool_socket_frame_mb, found.tool_socket_arguments_mb, found.tool_socket_result_mb) == (8, 1, 4)
+    assert (found.socket_max_connections, found.socket_frames_per_second) == (2000, 200)
+    assert (found.tool_socket_max_connections, found.tool_socket_frames_per_second) == (64, 100)
+    assert (found.log_replay_count, found.log_replay_hours) == (100, 24)
+    assert (found.compat_profile, found.node_keys_only) == ("baseline", False)
+
+
 def test_the_defaults_are_those_of_the_specification() -> None:
     found = settings()
     assert (found.port, found.host, found.api_url, found.api_key, found.key, found.image_key) == (

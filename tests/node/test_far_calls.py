@@ -55,6 +55,24 @@ def test_tools_texts_and_background_results_of_a_node_are_there_on_the_server(tm
     run(test())
 
 
+def test_the_text_of_a_static_plugin_that_is_gone_goes_from_the_server(tmp_path: Path) -> None:
+    home = tmp_path / "node"
+    folder = write_plugin(home, "Weather", "print('dry')", **STATIC)
+
+    async def test() -> None:
+        async with (
+            running(tmp_path / "server", UPSTREAM, config=["VCP_Key=k"]) as server,
+            running_node(home, server.url, key=lambda: "k", config=["RunStaticPlugins=true"]) as node,
+        ):
+            pattern = "ShedWeather"
+            await until(lambda: pattern in server.services.nodes.placeholders.pattern.pattern)
+            (folder / "plugin-manifest.json").rename(folder / "plugin-manifest.json.block")
+            await node.services.reload()
+            await until(lambda: pattern not in server.services.nodes.placeholders.pattern.pattern)
+
+    run(test())
+
+
 def test_a_cancelled_call_ends_its_process_on_the_node_and_a_lost_node_ends_its_calls(tmp_path: Path) -> None:
     home = tmp_path / "node"
     folder = write_plugin(home, "Sleeper", PLUGIN_SLEEPER)

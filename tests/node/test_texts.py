@@ -33,7 +33,11 @@ def test_texts_are_sent_after_the_first_run_and_again_when_they_change(tmp_path:
             (folder / "plugin-manifest.json").rename(folder / "plugin-manifest.json.block")
             await node.services.reload()
             told = await link.receive()  # nothing was sent in between: the text was the same
-            assert told == {"serverName": "shed", "placeholders": {}}
+            assert told == {"serverName": "shed", "placeholders": {"{{ShedWeather}}": None}}
+            (folder / "plugin-manifest.json.block").rename(folder / "plugin-manifest.json")
+            await node.services.reload()
+            while (await link.receive())["placeholders"] != {"{{ShedWeather}}": "wet"}:
+                pass
 
     run(test())
 

@@ -211,7 +211,7 @@ def test_it_can_be_switched_on_and_off_while_the_server_runs(tmp_path: Path) -> 
 def test_the_same_wrong_key_in_a_path_counts_once_in_a_row_and_guesses_count_each(tmp_path: Path) -> None:
     blocks = blocks_in(tmp_path)
     for _ in range(3 * KEY_FAILURES):
-        blocks.wrong_path_key("9.9.9.9", b"old")
+        blocks.wrong_stored_key("9.9.9.9", b"old")
     for number in range(KEY_FAILURES):
-        blocks.wrong_path_key("9.9.9.8", b"old" if number % 2 else b"other")
+        blocks.wrong_stored_key("9.9.9.8", b"old" if number % 2 else b"other")
     assert [blocks.blocked(address) for address in ("9.9.9.9", "9.9.9.8")] == [False, True]

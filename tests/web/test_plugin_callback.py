@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from app.config.home_folders import HOME_FOLDERS, make_home
 from app.config.snapshot import load
-from app.extend import BackgroundResult, Event, SocketRequest, ToolPush
+from app.extend import BackgroundResult, CallContext, Door, Event, Mute, SocketRequest, ToolCall, ToolPush
 from app.hub.clients import ClientType
 from app.services import Services
 from app.tools import background_results
@@ -143,6 +143,90 @@ def test_a_connected_node_needs_no_token(server: Installation) -> None:
         assert (await server.post("/plugin-callback/Video/7", client=NODE)).json == DONE
         channel.closed(1000)
         assert (await server.post("/plugin-callback/Video/7", client=NODE)).status == 401
+
+    asyncio.run(main())
+
+
+class FarNode:
+    """A node at ``NODE`` that offers the plugin ``FarVideo``, and a ``Video`` beside this server's own."""
+
+    def __init__(self, server: Installation) -> None:
+        self._services = server.services
+        self._line = Answering()
+        self.channel = server.services.hub.handler(ClientType.NODE, SocketRequest("/vcp-distributed-server", NODE))
+        self.channel.opened(self._line)
+        push = {"enabled": True, "messageType": "far_video"}
+        tools = [
+            {"name": name, "pluginType": "asynchronous", "entryPoint": {"command": "x"}, "webSocketPush": push}
+            for name in ("FarVideo", "Video")
+        ]
+        self.say("register_tools", serverName="far", tools=tools)
+
+    def say(self, kind: str, **data: Any) -> None:
+        self.channel.text(json.dumps({"type": kind, "data": data}))
+
+    async def called(self, tool: str, answer: Any, mute: Mute) -> None:
+        """A call of a chat has been answered by the node."""
+        context = CallContext("turn", Door.STREAM, mute=mute)
+        running = asyncio.create_task(self._services.router.call(ToolCall("1", tool, {}), context))
+        request = await self._line.asked()
+        self.say("tool_result", requestId=request["requestId"], status="success", result=answer)
+        assert (await running).ok
+
+
+class Answering(Line):
+    """A connection of a node that is asked."""
+
+    def __init__(self) -> None:
+        self._asked: asyncio.Queue[Any] = asyncio.Queue()
+
+    def send(self, text: str | bytes) -> bool:
+        message = json.loads(text)
+        if message["type"] == "execute_tool":
+            self._asked.put_nowait(message["data"])
+        return True
+
+    async def asked(self) -> Any:
+        return await self._asked.get()
+
+
+def test_the_plugin_of_a_node_is_a_known_plugin(server: Installation) -> None:
+    """A node's plugin may call the main server itself, as its settings say (1.10)."""
+
+    async def main() -> None:
+        far = FarNode(server)
+        assert (await server.post("/plugin-callback/FarVideo/7", client=NODE)).json == DONE
+        assert server.stored() == {"FarVideo-7.json": BODY}
+        assert server.events[-1] == BackgroundResult("FarVideo", "7", BODY, ToolPush("far_video"))
+        assert (await server.post("/plugin-callback/FarVideo/7", client=FAR)).status == 401
+        far.channel.closed(1000)
+        assert (await server.post("/plugin-callback/FarVideo/8")).json == NO_PLUGIN
+
+    asyncio.run(main())
+
+
+def test_a_task_that_a_nodes_first_answer_named_needs_no_token(server: Installation) -> None:
+    async def main() -> None:
+        far, mute = FarNode(server), Mute()
+        await far.called("FarVideo", {"note": "wait for {{VCP_ASYNC_RESULT::FarVideo::t1}}"}, mute)
+        await far.called("FarVideo", {"requestId": "t2"}, Mute())
+        for task, status in (("t1", 200), ("t2", 200), ("t3", 401)):
+            assert (await server.post(f"/plugin-callback/FarVideo/{task}", client=FAR)).status == status
+        mute.muted = True  # D27
+        for task in ("t1", "t2"):
+            assert (await server.post(f"/plugin-callback/FarVideo/{task}", client=FAR)).json == DONE
+        told = [event for event in server.events if isinstance(event, BackgroundResult)]
+        assert [result.push is None for result in told] == [False, False, True, False]
+
+    asyncio.run(main())
+
+
+def test_a_node_lets_nobody_in_for_a_plugin_of_ours(server: Installation) -> None:
+    async def main() -> None:
+        far = FarNode(server)
+        await far.called("far#Video", {"requestId": "t1"}, Mute())
+        assert (await server.post("/plugin-callback/Video/t1", client=FAR)).status == 401
+        assert server.stored() == {}
 
     asyncio.run(main())
 

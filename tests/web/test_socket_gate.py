@@ -15,6 +15,7 @@ import pytest
 from app.errors import ForbiddenError
 from app.extend import SocketRequest
 from app.web import socket_gate
+from app.web.blocking import KEY_FAILURES
 from app.web.server import serve
 from tests.hub.clients import SOCKET_KEY
 from tests.server import HEADERS, run, running
@@ -295,13 +296,25 @@ def test_an_address_that_tries_keys_is_blocked_also_behind_a_proxy(tmp_path: Pat
         async with running(tmp_path, UPSTREAM, config=config) as server:
             place = Site(server.url)
             guilty, other = "X-Forwarded-For: 203.0.113.5\r\n", "X-Forwarded-For: 203.0.113.6\r\n"
-            for _ in range(100):
-                got, _ = await answer(place, path="/VCPlog/VCP_Key=wrong", more=guilty)
-                if got == 403:
-                    break
-            assert got == 403
+            for number in range(KEY_FAILURES):
+                assert (await answer(place, path=f"/VCPlog/VCP_Key=wrong-{number}", more=guilty))[0] == 401
             assert (await answer(place, path=f"/VCPlog/VCP_Key={SOCKET_KEY}", more=guilty))[0] == 403
             assert (await answer(place, path=f"/VCPlog/VCP_Key={SOCKET_KEY}", more=other))[0] == 101
+
+    run(main())
+
+
+def test_a_client_that_comes_again_and_again_with_its_old_key_blocks_nobody(tmp_path: Path) -> None:
+    """P71: it connects again by itself, and whoever shares its address goes on to work."""
+
+    async def main() -> None:
+        config = (f"VCP_Key={SOCKET_KEY}", "TrustedProxies=127.0.0.1")
+        async with running(tmp_path, UPSTREAM, config=config) as server:
+            place, theirs = Site(server.url), "X-Forwarded-For: 203.0.113.5\r\n"
+            for number in range(2 * KEY_FAILURES):
+                path = ("/VCPlog", "/vcpinfo", "/vcp-distributed-server")[number % 3]
+                assert (await answer(place, path=f"{path}/VCP_Key=old-key", more=theirs))[0] == 401
+            assert (await answer(place, path=f"/VCPlog/VCP_Key={SOCKET_KEY}", more=theirs))[0] == 101
 
     run(main())
 

@@ -24,8 +24,8 @@ from app.protocol.timestamps import iso_millis
 
 log = logging.getLogger(__name__)
 
-DEVICE_NAME = "deviceName"
-"""The parameter of the address."""
+DEVICE_NAMES = ("deviceName", "device_name", "devicename")
+"""The parameter of the address, and other ways in which clients write it."""
 
 MAX_DEVICES = 64
 MAX_NAME_CHARS = 128
@@ -180,7 +180,7 @@ class LogReplay:
     # ------------------------------------------------------------------ devices that come and go
 
     def _joined(self, client: Client, request: SocketRequest) -> None:
-        name = request.query.get(DEVICE_NAME, "").strip()
+        name = next((said for one in DEVICE_NAMES if (said := request.query.get(one, "").strip())), "")
         if not name or not self._running:
             return
         if len(name) > MAX_NAME_CHARS:

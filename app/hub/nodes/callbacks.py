@@ -12,6 +12,7 @@ from app.errors import VcpError
 from app.extend import BackgroundResult, EventSink, Json, Mute
 from app.hub.clients import encoded
 from app.hub.nodes.link import Node
+from app.tools.task_ids import task_ids
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +56,19 @@ class NodeCallbacks:
         self._writing: set[asyncio.Task[None]] = set()
 
     def answered(self, node: Node, plugin: str, value: Json, mute: Mute) -> None:
-        """A call's result is there; it may name a task whose end comes later."""
-        task = _first_text(value, _TASK) if isinstance(value, dict) else ""
-        if task:
-            self._note(plugin, task, node.name, mute)
+        """A call's result is there; it may name tasks whose end comes later, as the answer of a local plugin may."""
+        if isinstance(value, dict):
+            for task in task_ids(plugin, value, None).named:
+                self._note(plugin, task, node.name, mute)
+
+    def knows(self, plugin: str, task: str) -> bool:
+        """Whether a node named this task in an answer (D19); of the newest ``MAX_TASKS``."""
+        return (plugin, task) in self._tasks
+
+    def muted(self, plugin: str, task: str) -> bool:
+        """Whether the turn that this task belongs to was interrupted, so that nothing is pushed any more (D27)."""
+        _, mute = self._tasks.get((plugin, task), ("", None))
+        return mute is not None and mute.muted
 
     def _note(self, plugin: str, task: str, node: str, mute: Mute | None) -> None:
         self._tasks[plugin, task] = (node, mute)

@@ -64,7 +64,8 @@ class Node:
     """A node as long as its connection lasts.
 
     ``name`` is empty until it is registered, ``offers`` are those that count of the ``offered`` tools. ``reported`` are
-    addresses that it says it has, which proves nothing. ``early_placeholders`` came before it had a name.
+    addresses that it says it has, which proves nothing. ``early_placeholders`` came before it had a name, ``greeting``
+    is what it is told if it says nothing.
     """
 
     def __init__(self, client: Client, limits: Callable[[], NodeLimits], new_id: Callable[[], str]) -> None:
@@ -76,6 +77,7 @@ class Node:
         self.offers: Mapping[str, Offer[Node]] = MappingProxyType({})
         self.reported: frozenset[str] = frozenset()
         self.early_placeholders: Mapping[str, Json] = {}
+        self.greeting: asyncio.TimerHandle | None = None
         self.latency: float | None = None
         self.last_turn = 0
         self.open = True
@@ -93,6 +95,12 @@ class Node:
     def identity(self) -> str:
         """Whose key it showed; empty for the common one."""
         return self.client.identity
+
+    def greeted(self) -> None:
+        """No greeting is due any more."""
+        if self.greeting is not None:
+            self.greeting.cancel()
+            self.greeting = None
 
     def announces(self, capability: str) -> bool:
         """Whether the node says that it has this ability."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from ipaddress import IPv6Address, ip_address
 from itertools import islice
 from types import MappingProxyType
 
@@ -39,6 +40,7 @@ MAX_SECONDS = 86_400.0
 """Longest time limit of a call."""
 
 MAX_LABELS = 32
+MAX_ADDRESS_CHARS = 64
 
 ReadManifest = Callable[[Mapping[str, Json]], ToolSpec]
 """Makes a tool of a manifest with the fields that are kept here; raises ManifestError."""
@@ -89,6 +91,17 @@ def node_name(said: Json) -> str:
     plain = "".join(character if character.isalnum() or character in "-_." else "_" for character in text)
     name = plain.lstrip("-_.")[:NODE_NAME_CHARS]
     return name if is_node_name(name) else ""
+
+
+def node_address(said: Json) -> str:
+    """An IP address in the form in which those of clients are compared; empty for what is none."""
+    if not isinstance(said, str) or len(said) > MAX_ADDRESS_CHARS:
+        return ""
+    try:
+        address = ip_address(said.strip().partition("%")[0])
+    except ValueError:
+        return ""
+    return str(address.ipv4_mapped or address) if isinstance(address, IPv6Address) else str(address)
 
 
 def read_tools(entries: Sequence[Json], labels: tuple[str, ...], read: ReadManifest) -> Offered:

@@ -29,18 +29,21 @@ from app.hub.hub import Hub
 from app.hub.nodes.callbacks import NodeCallbacks, StoreResult
 from app.hub.nodes.calls import NodeCalls
 from app.hub.nodes.link import Node, NodeLimits, request_ids
-from app.hub.nodes.manifests import ReadManifest, node_name, read_announced, read_tools
+from app.hub.nodes.manifests import ReadManifest, node_address, node_name, read_announced, read_tools
 from app.hub.nodes.names import PING_SECONDS, NodeNames, NodeRights
 from app.hub.nodes.placeholders import NodePlaceholders
 from app.hub.nodes.pools import Offer, Pool, offer_of, pool_of
 from app.hub.nodes.state import NodeState
+from app.protocol.hub_messages import node_acknowledged
 
 log = logging.getLogger(__name__)
 
 MAX_REPORTED = 64
 """Addresses that a node may report."""
 
-MAX_ADDRESS_CHARS = 64
+ACKNOWLEDGE_SECONDS = 1.0
+"""A node that has said nothing for so long is told that it is connected: some introduce themselves only then."""
+
 SERVER_LEAVES = 1001
 SHOWN = 20
 """Names in one line of the log."""
@@ -156,6 +159,14 @@ class Nodes:
         """The addresses from which nodes are connected (D19); what they report of themselves proves nothing."""
         return frozenset(node.client.address for node in self._names.nodes.values())
 
+    def knows_task(self, plugin: str, task: str) -> bool:
+        """Whether a node named this task of a plugin of its own in an answer (D19)."""
+        return plugin not in self._local_names() and self._callbacks.knows(plugin, task)
+
+    def muted_task(self, plugin: str, task: str) -> bool:
+        """Whether nothing of this task is to be pushed, since its turn was interrupted (D27)."""
+        return self._callbacks.muted(plugin, task)
+
     def holder_for(self, url: str, context: CallContext) -> Node | None:
         """The node that has the file of a ``file://`` address for this caller, or None (spec 5.9, D62).
 
@@ -174,9 +185,14 @@ class Nodes:
     # ------------------------------------------------------------------ what nodes say
 
     def _joined(self, client: Client, request: SocketRequest) -> None:
-        self._connected[client.id] = Node(client, self._link_limits, self._new_request_id)
+        node = self._connected[client.id] = Node(client, self._link_limits, self._new_request_id)
         kind = f"with the key of {client.identity}" if client.identity else "with the common key"
         log.info("a far node is connected from %s %s", client.address, kind)
+        acknowledged = node_acknowledged(node.id, client.id)
+        if self._rules().head:
+            client.send(acknowledged)
+        else:  # nodes that know no acknowledgement introduce themselves at once, and get none
+            node.greeting = asyncio.get_running_loop().call_later(ACKNOWLEDGE_SECONDS, client.send, acknowledged)
 
     def _link_limits(self) -> NodeLimits:
         return self._rules().link
@@ -206,7 +222,7 @@ class Nodes:
         node, data = self._heard(client, message)
         local = data.get("localIPs")
         said = [*(local[:MAX_REPORTED] if isinstance(local, list) else ()), data.get("publicIP")]
-        node.reported = frozenset(ip for ip in said if isinstance(ip, str) and 0 < len(ip) <= MAX_ADDRESS_CHARS)
+        node.reported = frozenset(address for ip in said if (address := node_address(ip)))
         self._introduce(node, node_name(data.get("serverName")))
 
     def _update_placeholders(self, client: Client, message: Message) -> None:
@@ -238,8 +254,9 @@ class Nodes:
         self._callbacks.take(node, data)
 
     def _heard(self, client: Client, message: Message) -> tuple[Node, Mapping[str, Json]]:
-        data = message.get("data")
-        return self._connected[client.id], data if isinstance(data, dict) else {}
+        node, data = self._connected[client.id], message.get("data")
+        node.greeted()
+        return node, data if isinstance(data, dict) else {}
 
     def _introduce(self, node: Node, wanted: str) -> None:
         if node.identity and wanted and wanted != node.identity and not node.name:
@@ -260,9 +277,9 @@ class Nodes:
         before = node.offers
         node.offers = MappingProxyType(
             {
-                name: offer_of(node, replace(spec, origin=f"node:{node.name}"))
+                name: offer_of(node, replace(spec, origin=f"node:{node.name}"), lambda own: self._may_bring(node, own))
                 for name, spec in node.offered.tools.items()
-                if self._keys is None or self._keys.allows(node.identity, name)
+                if self._may_bring(node, name)
             }
         )
         if not new and node.offers == before:
@@ -274,6 +291,9 @@ class Nodes:
         )
         self._tell_of_losers(node)
         self._events.publish(NodeJoined(node.name, node.client.address, tuple(node.offers)))
+
+    def _may_bring(self, node: Node, tool: str) -> bool:
+        return self._keys is None or self._keys.allows(node.identity, tool)
 
     def _tell_of_losers(self, node: Node) -> None:
         local = self._local_names()
@@ -303,6 +323,7 @@ class Nodes:
 
     def _left(self, client: Client, code: int) -> None:
         node = self._connected.pop(client.id)
+        node.greeted()
         node.lost(f"connection closed ({code})")
         self._names.leave(node, f"connection closed ({code})")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from app.extend import ToolSpec
@@ -64,9 +64,18 @@ def pool_of(offers: Iterable[Offer[N]]) -> Pool[N] | None:
     )
 
 
-def offer_of(node: N, spec: ToolSpec) -> Offer[N]:
-    """That this node offers this tool."""
-    return Offer(node, spec, schema_of(spec))
+def offer_of(node: N, spec: ToolSpec, allowed: Callable[[str], bool] = lambda _name: True) -> Offer[N]:
+    """That this node offers this tool. Its commands keep those names of their own (D69) that are ``allowed``; with or
+    without them it is the same tool.
+    """
+    schema = schema_of(spec)
+    if any(command.tool_name and not allowed(command.tool_name) for command in spec.commands):
+        kept = (
+            replace(one, tool_name=None) if one.tool_name and not allowed(one.tool_name) else one
+            for one in spec.commands
+        )
+        spec = replace(spec, commands=tuple(kept))
+    return Offer(node, spec, schema)
 
 
 def schema_of(spec: ToolSpec) -> str:

@@ -96,6 +96,17 @@ def test_who_gives_no_name_gets_nothing_late_and_neither_do_clients_of_other_pat
     run(main())
 
 
+@pytest.mark.parametrize("parameter", ["device_name", "devicename"])
+def test_other_spellings_of_the_parameter_name_a_device_too(tmp_path: Path, parameter: str) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server:
+            async with connected(address(server.url, query=f"?{parameter}=phone")) as client:
+                await client.receive()
+            assert server.services.log_replay.devices() == ("phone",)
+
+    run(main())
+
+
 @pytest.mark.parametrize("name", ["手机 1", "../../x", "a\0b\u202e", "n" * 128])
 def test_a_device_may_have_any_name(tmp_path: Path, name: str) -> None:
     async def main() -> None:

@@ -22,7 +22,8 @@ from tests.server import call_text, run, write_plugin
 ECHO_DESCRIPTION = "- [云端] Echo (Echo) - 命令: run:\n    Runs Echo.\n    Args: text\n  调用示例:\n    E1"
 
 
-def test_w3_a_model_calls_a_tool_of_a_node(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])
+def test_w3_a_model_calls_a_tool_of_a_node(tmp_path: Path, stream: bool) -> None:
     async def main() -> None:
         script = [say(call_text("Echo", maid="Nova", text="hi")), say("done")]
         async with (
@@ -31,7 +32,9 @@ def test_w3_a_model_calls_a_tool_of_a_node(tmp_path: Path) -> None:
             node(server, "workshop", "Echo") as far,
             far.answering(lambda request: {"original_plugin_output": "hi"}) as came,
         ):
-            answer = await server.chat({"role": "system", "content": "{{VCPEcho}}|{{VCPAllTools}}"}, "go")
+            answer = await server.chat(
+                {"role": "system", "content": "{{VCPEcho}}|{{VCPAllTools}}"}, "go", stream=stream
+            )
             assert answer.status_code == 200
             assert set(came[0]) == {"requestId", "toolName", "toolArgs"}
             assert (came[0]["toolName"], came[0]["toolArgs"]) == ("Echo", {"maid": "Nova", "text": "hi"})
@@ -490,6 +493,26 @@ def test_a_key_of_a_node_is_its_name_and_its_list_and_its_end(tmp_path: Path) ->
             await wire.connection.wait_closed()
             await squatter.nothing_waits()
             assert names(server) == ["forge-2"]
+
+    run(main())
+
+
+def test_a_list_of_tools_also_holds_for_names_that_commands_bring(tmp_path: Path) -> None:  # D69
+    async def main() -> None:
+        (tmp_path / ".vcp").mkdir(parents=True)
+        key = make_node_key(tmp_path, "forge", 0, tools=("Echo", "Listed"))
+        named = [{"command": name, "description": "d", "toolName": name} for name in ("Listed", "Bank")]
+        echo = manifest("Echo", capabilities={"invocationCommands": named})
+        async with main_server(tmp_path) as server, connected(address(server.url, NODE_PATH, key)) as wire:
+            far = WireNode(wire.connection)
+            await far.register("forge", echo)
+            async with far.answering(lambda request: request["toolName"]):
+                for name in ("Listed", "Echo"):
+                    assert (await call(server, name)).structured == {"original_plugin_output": "Echo"}
+                assert (await call(server, "Bank")).error_kind is ErrorKind.UNKNOWN_TOOL
+                async with node(server, "other", echo):  # the same tool, of a node without a list
+                    pool = server.services.nodes._pools["Echo"]
+                    assert [offer.node.name for offer in pool.members] == ["forge", "other"]
 
     run(main())
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.plugins.output import Answer, result_of_answer
-from app.plugins.task_ids import TaskIds, task_ids
+from app.tools.task_ids import TaskIds, task_ids
 
 SHOWN = "{{VCP_ASYNC_RESULT::P::%s}}"
 

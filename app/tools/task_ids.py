@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from app.extend import Json
 from app.protocol.arguments import fold
-from app.protocol.background_results import PLACEHOLDER, TASK_ID
+from app.protocol.background_results import MARK, PLACEHOLDER, TASK_ID
 
 VALUES = 10_000
 TEXT_CHARS = 1_000_000
@@ -24,6 +24,9 @@ TASKS = 64
 """Values and characters that are looked through, and tasks that one answer may name."""
 
 _NAMES = ("taskid", "requestid", "jobid")
+_LAST = frozenset("dD_-")
+"""What such a name can end with, before it is folded."""
+
 _INNER = ("data", "details", "task")
 
 
@@ -35,42 +38,58 @@ class TaskIds:
     possible: tuple[str, ...] = ()
 
 
+_NONE = TaskIds()
+
+
 def task_ids(plugin: str, answer: Mapping[str, Json], structured: Json) -> TaskIds:
     """The ids in an answer; ``structured`` is its ``result`` as JSON, also where the plugin wrote it as text."""
-    shown = {found[1]: None for found in _placeholders(answer) if found[0] == plugin}
+    shown = _shown(plugin, answer)
     if shown:
         return TaskIds(tuple(shown)[:TASKS])
-    holders = [holder for holder in (structured, answer) if isinstance(holder, Mapping)]
-    holders += [inner for holder in tuple(holders) for name in _INNER if isinstance(inner := holder.get(name), Mapping)]
+    holders = [answer] if not isinstance(structured, Mapping) else [structured, answer]
+    for holder in tuple(holders):
+        for inner in _INNER:
+            if inner in holder and isinstance(value := holder[inner], Mapping):
+                holders.append(value)
+    named: dict[str, str] = {}
+    possible: dict[str, None] = {}
+    for holder in holders:
+        for name, value in holder.items():
+            if name[-1:] not in _LAST and name.isascii():
+                continue  # most names: not worth to be folded
+            folded = fold(name)
+            if folded in _NAMES and folded not in named and (task := _as_id(value)) is not None:
+                named[folded] = task
+            elif name == "id" and (task := _as_id(value)) is not None:
+                possible[task] = None
     for wanted in _NAMES:
-        for holder in holders:
-            for name, value in holder.items():
-                if fold(name) == wanted and (task := _as_id(value)) is not None:
-                    return TaskIds((task,))
-    possible = dict.fromkeys(task for holder in holders if (task := _as_id(holder.get("id"))) is not None)
-    return TaskIds((), tuple(possible))
+        if wanted in named:
+            return TaskIds((named[wanted],))
+    return TaskIds((), tuple(possible)) if possible else _NONE
 
 
-def _placeholders(answer: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
+def _shown(plugin: str, answer: Mapping[str, Json]) -> dict[str, None]:
+    """The tasks of this plugin that placeholders in the texts of an answer name."""
+    found: dict[str, None] = {}
     left = TEXT_CHARS
-    for text in _texts(answer):
-        for found in PLACEHOLDER.finditer(text[: max(0, left)]):
-            yield found[1], found[2]
-        left -= len(text)
-
-
-def _texts(value: Json) -> Iterator[str]:
-    waiting = [value]
+    waiting: list[Json] = [answer]
     for _ in range(VALUES):
         if not waiting:
-            return
+            break
         one = waiting.pop()
         if isinstance(one, str):
-            yield one
+            if MARK in one:  # the search for the whole is a hundred times slower
+                found |= {task: None for name, task in _placeholders(one[: max(0, left)]) if name == plugin}
+            left -= len(one)
         elif isinstance(one, Mapping):
             waiting.extend(one.values())
         elif isinstance(one, list):
             waiting.extend(one[:VALUES])
+    return found
+
+
+def _placeholders(text: str) -> Iterator[tuple[str, str]]:
+    return ((match[1], match[2]) for match in PLACEHOLDER.finditer(text))
 
 
 def _as_id(value: Json) -> str | None:
