@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.config.approval_rules import FAR, FILE_NAME, MAX_FILE_BYTES, ApprovalFileError, read_rules
+from app.config.approval_rules import FAR, FILE_NAME, MAX_FILE_BYTES, ApprovalFileError, read_rules, rule_key
 from app.config.small_file import read_small
 from app.home.checks.findings import Finding, Installation, Level, Topic
 from app.home.checks.plugins import PluginCheck
-from app.protocol.arguments import fold
 
 
 def check_approvals(installation: Installation, plugins: PluginCheck) -> Iterator[Finding]:
@@ -43,7 +42,7 @@ def check_approvals(installation: Installation, plugins: PluginCheck) -> Iterato
         )
     manifests = [state.manifest for state in plugins.states if state.manifest is not None]
     own = {command.tool_name for manifest in manifests for command in manifest.commands}
-    known = {fold(name) for name in (*(state.name for state in plugins.states), *own) if name}
+    known = {rule_key(name) for name in (*(state.name for state in plugins.states), *own) if name}
     for key in rules.rules:
         tool = key.partition(":")[0]
         if FAR not in tool and tool not in known and tool.partition(".")[0] not in known:
