@@ -620,7 +620,8 @@ def test_requests_without_number_do_not_flood_a_client(tmp_path: Path) -> None:
             calls = [
                 asyncio.create_task(
                     server.services.router.call(
-                        ToolCall(f"c-{n}", "Danger", {"n": n, "text": text}), CallContext("t", Door.AGENT)
+                        ToolCall(f"c-{n}", "Danger", {"n": n, "text": text}, maid="M" * 100_000),
+                        CallContext("t", Door.AGENT),
                     )
                 )
                 for n in range(MAX_PENDING)
@@ -630,6 +631,7 @@ def test_requests_without_number_do_not_flood_a_client(tmp_path: Path) -> None:
                 requests = [await asked(wire) for _ in calls]
                 assert [request["args"]["n"] for request in requests] == list(range(MAX_PENDING))
                 assert all("left out here" in request["args"]["text"] for request in requests)
+                assert {request["maid"] for request in requests} == {"M" * 200}
                 assert sum(len(json.dumps(request["args"], ensure_ascii=False)) for request in requests) < 700_000
             for pending in server.services.approvals.pending():
                 server.services.approvals.answer(pending.id, False, by="the test")
