@@ -117,6 +117,18 @@ def test_whatever_a_call_holds_its_tool_is_known(value: Any, name: str) -> None:
     assert silent_if_held("Files", plugin(READ, WRITE), call(**{name: value, "command": value})) is not None
 
 
+def spelled(mark: str) -> st.SearchStrategy[str]:
+    """One letter in the ways in which readers that are not strict take it for the same."""
+    wide, bold = chr(ord(mark) + 0xFEE0), chr(0x1D400 + ord(mark.upper()) - ord("A"))
+    forms = st.sampled_from([mark.lower(), mark.upper(), wide, bold])
+    return st.tuples(forms, st.text(alphabet=" _-\t\u00a0\u200b\ufeff\u2011\u00ad", max_size=2)).map("".join)
+
+
+@given(st.tuples(*map(spelled, "WriteFile")).map("".join), st.sampled_from(["command", "Command_1", "COMMAND-12"]))
+def test_whatever_a_lenient_program_reads_as_the_command_is_the_command(word: str, key: str) -> None:
+    assert silent_if_held("Files:WriteFile", plugin(READ, WRITE), call(**{key: word})) is True
+
+
 def test_tools_of_servers_and_clients_have_dots_in_their_names() -> None:
     spec = ToolSpec("server.tool", "mcp", "t")
     assert silent_if_held("server.tool", spec, call("server.tool")) is not None
