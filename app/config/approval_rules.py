@@ -112,10 +112,10 @@ def rule_key(text: str) -> str:
     invisible characters make no difference. The key of a key is the key itself.
     """
     text = _UNSEEN.sub("", text)[: _TO_ONE * MAX_RULE_CHARS]  # what is longer is the name of no rule
+    if text.isascii():
+        return text.lower().rstrip(":")
     while True:  # ends: what is left out never comes back
-        key = text.lower()
-        if not text.isascii():
-            key = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).upper().casefold())
+        key = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).upper().casefold())
         key = _UNSEEN.sub("", key).rstrip(":")
         if key == text:
             return key
