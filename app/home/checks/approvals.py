@@ -8,6 +8,7 @@ from app.config.approval_rules import FAR, FILE_NAME, MAX_FILE_BYTES, ApprovalFi
 from app.config.small_file import read_small
 from app.home.checks.findings import Finding, Installation, Level, Topic
 from app.home.checks.plugins import PluginCheck
+from app.plugins.manifest import Manifest
 
 
 def check_approvals(installation: Installation, plugins: PluginCheck) -> Iterator[Finding]:
@@ -40,12 +41,14 @@ def check_approvals(installation: Installation, plugins: PluginCheck) -> Iterato
             "is switched on but has no rules: no call needs approval",
             FILE_NAME,
         )
-    manifests = [state.manifest for state in plugins.states if state.manifest is not None]
-    own = {command.tool_name for manifest in manifests for command in manifest.commands}
-    known = {rule_key(name) for name in (*(state.name for state in plugins.states), *own) if name}
+    manifests = {rule_key(state.name): state.manifest for state in reversed(plugins.states)}
+    own = {command.tool_name for manifest in manifests.values() if manifest for command in manifest.commands}
+    known = {*manifests, *(rule_key(name) for name in own if name)}
     for key in rules.rules:
-        tool = key.partition(":")[0]
-        if FAR not in tool and tool not in known and tool.partition(".")[0] not in known:
+        tool, _, word = key.partition(":")
+        if FAR in tool:
+            continue
+        if tool not in known and tool.partition(".")[0] not in known:
             yield Finding(
                 Level.NOTE,
                 Topic.FILES,
@@ -54,6 +57,27 @@ def check_approvals(installation: Installation, plugins: PluginCheck) -> Iterato
                 FILE_NAME,
                 subject=key,
             )
+        elif word and _misses(manifests.get(tool), word):
+            yield Finding(
+                Level.NOTE,
+                Topic.FILES,
+                "此插件未声明这个命令；若插件接受任意命令则可忽略",
+                "this plugin declares no such command; fine if it takes any",
+                FILE_NAME,
+                subject=key,
+            )
+
+
+def _misses(manifest: Manifest | None, word: str) -> bool:
+    """Whether a plugin has several commands, and none by this word."""
+    if manifest is None or len(manifest.commands) < 2:
+        return False
+    return word not in {
+        rule_key(name)
+        for command in manifest.commands
+        for name in (command.id, command.command, command.tool_name)
+        if name
+    }
 
 
 def _useless(chinese: str, english: str, line: int | None = None) -> Finding:
