@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from app.demo.script import say
+from app.demo.script import Close, Hold, Reply, Send, event_bytes, say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import CallFinished, ErrorKind, TaskFinished
 from app.home.lock import own_home
@@ -28,6 +28,7 @@ from tests.hub.approval.approving import (
     nothing_of,
     person,
     says,
+    settled,
     until,
     wants,
 )
@@ -248,6 +249,31 @@ def test_vcp_tool_beside_a_server_waits_for_those_whom_the_server_asks(tmp_path:
                 assert process.returncode == 1
                 assert "not today" in out.decode()
                 assert tools.names == []
+
+    run(main())
+
+
+def test_when_the_answer_breaks_off_a_yes_that_comes_too_late_runs_nothing(tmp_path: Path) -> None:
+    """D24: an eager call that waits is one that was started; the upstream's break ends it, and people hear so."""
+
+    async def main() -> None:
+        tools = Tools("Danger")
+        wants(tmp_path, "Danger")
+        data = event_bytes(say(call_text("Danger") + " and", sizes=[50]).chunks()[:-1])
+        whole = Reply((Send(data.removesuffix(b"data: [DONE]\n\n")), Hold(), Close()))
+        async with (
+            ScriptedUpstream([whole]) as up,
+            running(tmp_path, up.base_url, config=CONFIG, sources=[tools]) as server,
+            person(server) as wire,
+        ):
+            chat = asyncio.create_task(server.chat("go", stream=True))
+            request = await asked(wire)
+            up.release()
+            assert (await settled(wire))["approved"] is None
+            await says(wire, request["requestId"], True)
+            assert (await settled(wire))["late"] is True
+            await chat
+            assert tools.calls == []
 
     run(main())
 
