@@ -633,6 +633,9 @@ def test_requests_without_number_do_not_flood_a_client(tmp_path: Path) -> None:
                 assert all("left out here" in request["args"]["text"] for request in requests)
                 assert {request["maid"] for request in requests} == {"M" * 200}
                 assert sum(len(json.dumps(request["args"], ensure_ascii=False)) for request in requests) < 700_000
+            listed = (await server.client.get("/v1/approvals")).text
+            assert len(json.loads(listed)["approvals"]) == MAX_PENDING
+            assert len(listed) < 6_000_000
             for pending in server.services.approvals.pending():
                 server.services.approvals.answer(pending.id, False, by="the test")
             assert {(await call).error_kind for call in calls} == {ErrorKind.REJECTED}
