@@ -29,10 +29,13 @@ def decision(line: str) -> tuple[bool, str] | None:
 
 
 def shown(one: Mapping[str, Json]) -> str:
-    """A call that waits as people read it; nothing in it can play tricks with the terminal."""
+    """A call that waits as people read it; nothing in it can play tricks with the terminal, or look like another one.
+
+    The first line is ours alone, since ``maid`` is whatever a model wrote; lines of arguments are indented.
+    """
     left = one.get("approvalTtlMs")
     seconds = int(left) // 1000 if isinstance(left, int | float) else 0
-    by = f"{one['maid']}, " if one.get("maid") else ""
+    by = f"{' '.join(str(one['maid']).split())}, " if one.get("maid") else ""
     head = both(f"还有 {seconds} 秒", f"{seconds} s left")
     return printable_lines(
         f"{one['requestId']}  {one.get('toolName')}  ({by}{one.get('source')}, {head})\n{pretty_json(one.get('args'))}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +16,6 @@ from app.config.live_file import LiveFile
 from app.config.problem import Problem
 from app.errors import VcpError, both
 from app.extend import Json
-from app.protocol.arguments import fold
 from app.protocol.tolerant_json import tolerant_json
 
 log = logging.getLogger(__name__)
@@ -22,12 +23,14 @@ log = logging.getLogger(__name__)
 FILE_NAME = "toolApprovalConfig.json"
 MAX_FILE_BYTES = 1024 * 1024
 MAX_RULES = 10_000
+MAX_RULE_CHARS = 2_000
 MAX_PROBLEMS = 100
 """Most complaints about one file."""
 
 MAX_MINUTES = 24 * 60
 DEFAULT_MINUTES = 5.0
 SILENT_REJECT = "::SilentReject"
+_SILENT = "silentreject"
 
 FAR = "#"
 """Between a node or label and the name of its tool (D60); before the name of a tool that is not on this machine."""
@@ -37,6 +40,16 @@ GONE_SECONDS = 5.0
 
 _KNOWN = ("enabled", "timeoutMinutes", "approveAll", "approvalList", "fuzzyToolMatching", "debugMode")
 _PRIVACY = "privacyProtection"
+
+_TO_ONE = 8
+"""So many characters become one at most, when their common form is taken."""
+
+_UNSEEN = re.compile(
+    r"[\s\x00-\x1f\x7f-\x9f_\-\u2010-\u2015\u2212\u203f\u2040"
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff"
+    "\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
+)
+"""White space, hyphens and ``_``, and what nobody sees: many programs pass over them when they read a name."""
 
 
 class ApprovalFileError(VcpError):
@@ -92,8 +105,21 @@ LOCKED = ApprovalRules(enabled=True, everything=True)
 
 
 def rule_key(text: str) -> str:
-    """The form in which rules and the names of calls are compared: as the names of arguments are (D4)."""
-    return fold(" ".join(text.split()).replace(" :", ":").replace(": ", ":")).rstrip(":")
+    """The form in which rules and the names of calls are compared.
+
+    It is coarser than that of argument names (D4): whoever carries out a call may compare names in his own way, and
+    what any way takes for equal must be equal here. So capitals, widths and ligatures, white space, hyphens, ``_`` and
+    invisible characters make no difference. The key of a key is the key itself.
+    """
+    text = _UNSEEN.sub("", text)[: _TO_ONE * MAX_RULE_CHARS]  # what is longer is the name of no rule
+    if text.isascii():
+        return text.lower().rstrip(":")
+    while True:  # ends: what is left out never comes back
+        key = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).upper().casefold())
+        key = _UNSEEN.sub("", key).rstrip(":")
+        if key == text:
+            return key
+        text = key
 
 
 def read_rules(data: bytes, file: str = FILE_NAME) -> tuple[ApprovalRules, tuple[Problem, ...]]:
@@ -137,6 +163,8 @@ def read_rules(data: bytes, file: str = FILE_NAME) -> tuple[ApprovalRules, tuple
 
 
 Complain = Callable[[str, str, str], None]
+
+_ONE_COLON = f"has a rule about a command SilentReject; two colons, {SILENT_REJECT}, make a rejection silent"
 
 
 def _parsed(data: bytes, file: str) -> tuple[Mapping[str, Json], list[Problem]]:
@@ -186,10 +214,13 @@ def _rules(value: Mapping[str, Json], complain: Complain) -> Mapping[str, bool]:
         )
     rules: dict[str, bool] = {}
     for rule in listed:
-        text = rule.strip() if isinstance(rule, str) else ""
-        silent = text.lower().endswith(SILENT_REJECT.lower())
-        key = rule_key(text[: -len(SILENT_REJECT)] if silent else text)
-        if not key or key.startswith((":", FAR)):
+        key = rule_key(rule) if isinstance(rule, str) else ""
+        silent = key.endswith(f"::{_SILENT}")
+        if silent:
+            key = rule_key(key.removesuffix(_SILENT))
+        elif key.endswith(f":{_SILENT}"):
+            complain("approvalList", f"命令名为 SilentReject？静默拒绝应写 {SILENT_REJECT}", _ONE_COLON)
+        if not 0 < len(key) <= MAX_RULE_CHARS or key.startswith((":", FAR)):
             shown = json.dumps(rule, ensure_ascii=False)[:60]
             complain("approvalList", f"{shown} 不是规则，已忽略", f"{shown} is no rule and ignored")
             continue

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from app.errors import VcpError, both
+from app.protocol.blanks import trimmed
 
 Json = Any
 Frame = dict[str, Json]
@@ -47,6 +48,9 @@ ERROR = "error"
 
 NAME_CHARS = 128
 """Longest name of a tool (WS-4)."""
+
+_NO_NAME = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode's categories of control characters, invisible marks, halves of characters and ends of lines."""
 
 ID_CHARS = 1024
 """Longest ``executionId``; a longer ``requestId`` is not echoed."""
@@ -108,15 +112,18 @@ def execution_id(data: Mapping[str, Json]) -> str:
 
 
 def tool_name(data: Mapping[str, Json]) -> str:
-    """The trimmed name of a tool; INVALID_NAME by WS-4."""
+    """The name of a tool, trimmed as JavaScript does it; INVALID_NAME by WS-4.
+
+    Marks that nobody sees are no part of names: with one a tool would look like another one to models and people.
+    """
     value = data.get("name")
-    name = value.strip() if isinstance(value, str) else ""
-    if not 0 < len(name) <= NAME_CHARS or any(unicodedata.category(mark) in ("Cc", "Cs") for mark in name):
+    name = trimmed(value) if isinstance(value, str) else ""
+    if not 0 < len(name) <= NAME_CHARS or any(unicodedata.category(mark) in _NO_NAME for mark in name):
         raise ToolSocketError(
             ErrorCode.INVALID_NAME,
             both(
-                f"name 必须是 1 到 {NAME_CHARS} 个字符的字符串，不含控制字符",
-                f"name must be a string of 1 to {NAME_CHARS} characters without control characters",
+                f"name 必须是 1 到 {NAME_CHARS} 个字符的字符串，不含控制字符和不可见字符",
+                f"name must be a string of 1 to {NAME_CHARS} characters, none of them a control or invisible one",
             ),
         )
     return name

@@ -21,6 +21,9 @@ from app.web.openapi import described as documented
 BODY_LIMIT = 64 * 1024
 """Bytes of a request body."""
 
+LISTED_CHARS = 4_000_000
+"""Most characters of arguments in a list of all calls that wait; ``vcp approve --watch`` asks for it all the time."""
+
 _ANSWER = documented(
     "application/json",
     {
@@ -40,7 +43,9 @@ def approvals_routes(services: Services) -> APIRouter:
     @router.get("/v1/approvals", summary="Tool calls that wait for approval")
     async def approvals() -> Response:
         now, zone = time.time(), services.config.zone
-        return JsonResponse({"approvals": [described(pending, now, zone) for pending in services.approvals.pending()]})
+        waiting = services.approvals.pending()
+        limit = LISTED_CHARS // max(1, len(waiting))
+        return JsonResponse({"approvals": [described(pending, now, zone, limit) for pending in waiting]})
 
     @router.post("/v1/approvals/{request_id}", summary="Approve or reject a tool call", openapi_extra=_ANSWER)
     async def answer(request: Request, request_id: str) -> Response:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from app.tools.auth_code import AuthCode, write_auth_code
 from tests.cli.commands import PLUGIN_SLEEPER, command, refused
 from tests.plugins.watching import appears, vanishes
 from tests.program import VCP, environment, vcp
@@ -41,6 +42,24 @@ def test_a_value_may_contain_anything(capsys: pytest.CaptureFixture[str], tmp_pa
     code, told = outcome(capsys, tmp_path, "Echo", "text=a=b 「末」 \n", "empty=", "名=值")
     assert code == 0
     assert {"text": "a=b 「末」 \n", "empty": "", "名": "值"}.items() <= told.items()
+
+
+def test_the_code_of_the_hour_is_asked_for_on_the_command_line_and_is_no_argument(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """D30: every door but the schedule and diary blocks checks it at the call."""
+    write_plugin(
+        tmp_path, "Echo", 'import sys, json\nprint(json.dumps({"status": "success", "result": json.load(sys.stdin)}))'
+    )
+    (tmp_path / "config.env").write_text("VCPToolCode=true\n")
+    write_auth_code(tmp_path)
+    code = AuthCode(tmp_path)()
+    for given in ([], ["tool_password="], ["tool_password=wrong"]):
+        ended, told = outcome(capsys, tmp_path, "Echo", "a=1", *given)
+        assert ended == 1
+        assert "tool_password" in told["plugin_execution_error"]
+    ended, told = outcome(capsys, tmp_path, "Echo", "a=1", f"tool_password={code}")
+    assert (ended, told["a"], "tool_password" in told) == (0, "1", False)
 
 
 def test_a_tool_that_nobody_has_cannot_be_begun(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

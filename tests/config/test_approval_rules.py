@@ -18,12 +18,14 @@ from app.config.approval_rules import (
     LOCKED,
     MAX_FILE_BYTES,
     MAX_MINUTES,
+    MAX_RULE_CHARS,
     MAX_RULES,
     NO_RULES,
     ApprovalFile,
     ApprovalFileError,
     ApprovalRules,
     read_rules,
+    rule_key,
 )
 
 
@@ -61,10 +63,36 @@ def verdict(found: ApprovalRules, tool: str = "T", *commands: str) -> str:
         (["T:c::silentreject"], ["c"], "silent"),
         (["T:"], ["c"], "ask"),
         (["T:Get-Item C:\\x y"], ["get-item  C:\\x y"], "ask"),
+        (["Ｔ：ｃ"], ["c"], "ask"),  # as an input method writes it
+        (["T : c :: SilentReject"], ["c"], "silent"),
+        (["T ：：silent-reject"], [], "silent"),
+        (["\u200bT\ufeff:\u00a0c"], ["c"], "ask"),  # copied from a page
+        (["T:c"], ["\ufeffc\u200b"], "ask"),  # JavaScript's trim takes U+FEFF away
+        (["T:WriteFile"], ["ＷｒｉｔｅＦｉｌｅ"], "ask"),
+        (["T:WriteFile"], ["wr\u0131teﬁle"], "ask"),  # in capitals it is the same
+        (["T:strasse"], ["STRAßE"], "ask"),
+        (["T:Write File"], ["write\u2011file"], "ask"),
+        (["T:c"], [" " * 1_000_000 + "c"], "ask"),
+        (["T:" + "c" * 1000], ["c" * 1001], "free"),
     ],
 )
 def test_the_rule_that_holds(listed: list[str], commands: list[str], expected: str) -> None:
     assert verdict(rules(*listed), "T", *commands) == expected
+
+
+@given(st.text(max_size=12) | st.text(alphabet="aB:_- \u00a8\u0344\u0390ﬁİıßς#.", max_size=12))
+def test_the_key_of_a_key_is_the_key_and_capitals_change_none(text: str) -> None:
+    key = rule_key(text)
+    assert rule_key(key) == key
+    assert {rule_key(f"a{text.upper()}"), rule_key(f"a{text.lower()}")} == {rule_key(f"a{text}")}
+
+
+def test_a_rule_that_is_longer_than_a_name_or_has_one_colon_for_two_is_told() -> None:
+    found, problems = read_rules(
+        json.dumps({"enabled": True, "approvalList": ["x" * (MAX_RULE_CHARS + 1), "T:SilentReject"]}).encode()
+    )
+    assert list(found.rules) == ["t:silentreject"]
+    assert ["is no rule" in problems[0].reason, "::SilentReject" in problems[1].reason] == [True, True]
 
 
 NAMES = st.sampled_from(["T", "U"])
@@ -169,7 +197,7 @@ def test_a_file_of_no_use_is_refused_whole(data: bytes, line: int | None) -> Non
 
 def test_a_rule_about_a_node_is_also_known_without_the_node() -> None:
     found = rules("gpu#Draw:big", "PowerShell:echo #x")
-    assert set(found.rules) == {"gpu#draw:big", "#draw:big", "powershell:echo #x"}
+    assert set(found.rules) == {"gpu#draw:big", "#draw:big", "powershell:echo#x"}
 
 
 class Home:

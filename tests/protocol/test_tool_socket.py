@@ -103,12 +103,24 @@ def test_schemas_that_are_too_deep_or_too_large_are_refused() -> None:
     assert "too large" in refusal(wide)
 
 
-@pytest.mark.parametrize(("name", "kept"), [("a", "a"), (" a b ", "a b"), ("工具", "工具"), ("x" * 128, "x" * 128)])
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("a", "a"),
+        (" a b ", "a b"),
+        ("\ufeffa\u3000", "a"),
+        ("掷\u3000骰", "掷\u3000骰"),
+        ("工具", "工具"),
+        ("x" * 128, "x" * 128),
+    ],
+)
 def test_names_are_trimmed(name: str, kept: str) -> None:
     assert tool_name({"name": name}) == kept
 
 
-@pytest.mark.parametrize("name", [None, 1, "", " \t", "a\x7f", "a\x1bb", "a\ud800", "x" * 129])
+@pytest.mark.parametrize(
+    "name", [None, 1, "", " \t", "a\x7f", "a\x1bb", "a\ud800", "x" * 129, "a\u200b", "a\u202eb", "a\u2028b", "a\ufeffb"]
+)
 def test_names_without_a_mark_or_with_control_characters_are_refused(name: Any) -> None:
     with pytest.raises(ToolSocketError) as refused:
         tool_name({"name": name})

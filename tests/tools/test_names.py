@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from random import Random
 
@@ -49,6 +50,8 @@ def test_an_overlong_name_keeps_its_beginning_and_gets_a_digest() -> None:
     assert names.restricted(one)[:53] == names.restricted(other)[:53] == "a" * 53
     assert names.restricted(one) != names.restricted(other)
     assert RestrictedNames([one]).restricted(one) == names.restricted(one), "whoever else is there"
+    digest = hashlib.sha256(one.encode()).hexdigest()
+    assert names.restricted(one) == f"{'a' * 53}_{digest[:10]}", "clients keep it over versions of the program"
 
 
 def test_a_name_that_imitates_a_digest_takes_nothing_from_its_owner() -> None:

@@ -11,7 +11,12 @@ import pytest
 
 from app.demo.script import say
 from app.demo.scripted import ScriptedUpstream
-from app.extend import CallContext, CallFinished, Door, ToolCall
+from app.extend import LOCAL, CallContext, CallFinished, Door, ToolCall
+from app.tools.names import RestrictedNames
+from tests.cli.commands import command
+from tests.hub.clients import SOCKET_KEY
+from tests.hub.tool_clients.wire_tool_clients import execute, refused, register, told, tool_client
+from tests.node.bench import running_node, until
 from tests.server import call_text, run, running, write_plugin
 
 SHOWS_INPUT = """
@@ -103,5 +108,86 @@ def test_a_scheduled_call_keeps_the_name_and_its_command(tmp_path: Path) -> None
                 "tool_name": "novel_write",
                 "arguments": {"chapterNumber": 7},
             }
+
+    run(main())
+
+
+@pytest.mark.parametrize("far", [False, True], ids=["ours", "a node's"])
+def test_tool_clients_know_the_same_names_and_cannot_take_them_also_those_of_a_far_node(
+    tmp_path: Path, far: bool
+) -> None:
+    """D68, D69, WS-4, WS-17: a name is the name of one thing, wherever the tool runs."""
+    home, shed = tmp_path / "home", tmp_path / "shed"
+    write_novel(shed if far else home)
+    shed.mkdir(exist_ok=True)
+
+    async def main() -> None:
+        async with (
+            running(home, "http://127.0.0.1:9", config=(f"VCP_Key={SOCKET_KEY}",)) as server,
+            running_node(shed, server.url, key=lambda: SOCKET_KEY),
+            tool_client(server) as client,
+        ):
+            await until(lambda: "Novel" in server.services.router.specs())
+            listed = [one.name for one in server.services.router.listed() if one.spec.name == "Novel"]
+            assert listed == ["novel_read", "novel_write", "Novel.rest"]
+            asked: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+                ("novel_read", {}, {"command": "read"}),
+                ("Novel.rest", {"n": "1"}, {"n": "1", "command": "rest"}),
+                *([("shed#Novel.rest", {}, {"command": "rest"})] if far else []),
+            ]
+            for name, given, got in asked:
+                await client.send(execute(name, name, args=given))
+                started, done = await told(client, 2)
+                assert started["data"]["name"] == name
+                assert done["data"]["result"]["got"] == got, name
+            for name in ("Novel", "novel_read", "Novel.rest", "Novel.ReadChapter"):
+                assert await refused(client, register(name)) == "TOOL_EXISTS", name
+            events = [event for event in server.events if isinstance(event, CallFinished)]
+            assert [event.call.tool for event in events] == [name for name, _, _ in asked]
+            numbers = await server.client.get("/metrics")
+            assert 'tool="Novel"' in numbers.text  # one series for a tool, whatever it was called by
+            assert "novel_read" not in numbers.text
+
+    run(main())
+
+
+def test_the_command_line_knows_the_same_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_novel(tmp_path)
+    for name, got in (("novel_write", {"command": "write", "chapterNumber": 7}), ("Novel.rest", {"command": "rest"})):
+        words = ["Chapter_Number=7"] if "chapterNumber" in got else []
+        ended = command(capsys, "tool", "--home", tmp_path, name, *words)
+        assert ended.code == 0, ended
+        assert json.loads(ended.out)["got"] == got
+    unknown = command(capsys, "tool", "--home", tmp_path, "novel_READ")
+    assert unknown.code == 2
+    assert "novel_read, novel_write, Novel.rest" in unknown.err
+
+
+def test_every_listed_name_has_a_form_for_doors_of_few_characters_and_the_way_back(tmp_path: Path) -> None:
+    """D68: what native calls and OpenAPI will list leads to the tool again, exactly."""
+
+    async def main() -> None:
+        write_novel(tmp_path)
+        async with (
+            running(tmp_path, "http://127.0.0.1:9", config=(f"VCP_Key={SOCKET_KEY}",)) as server,
+            tool_client(server) as client,
+        ):
+            brought = ("Novel__rest", "掷骰", "a b", "a#b", "x" * 128)
+            for name in brought:
+                await client.send(register(name))
+                await told(client, 1)
+            router = server.services.router
+            listed = {one.name: one.spec for one in router.listed()}
+            assert {"novel_read", "Novel.rest", *brought} <= listed.keys()
+            forms = RestrictedNames(
+                [name for name, spec in listed.items() if spec.origin == LOCAL],
+                [name for name, spec in listed.items() if spec.origin != LOCAL],
+            )
+            for name, spec in listed.items():
+                back = forms.full(forms.restricted(name))
+                assert back == name
+                assert router.find_spec(back) is spec
+            assert forms.full("Novel__rest") == "Novel.rest"
+            assert forms.full("novel_read") == "novel_read"
 
     run(main())

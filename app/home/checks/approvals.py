@@ -17,7 +17,7 @@ from app.config.approval_rules import (
 from app.config.small_file import read_small
 from app.home.checks.findings import Finding, Installation, Level, Topic
 from app.home.checks.plugins import PluginCheck
-from app.protocol.arguments import fold
+from app.plugins.manifest import Manifest
 
 
 def check_approvals(installation: Installation, plugins: PluginCheck) -> Iterator[Finding]:
@@ -59,13 +59,15 @@ def check_approvals(installation: Installation, plugins: PluginCheck) -> Iterato
             "is switched on but has no rules: no call needs approval",
             FILE_NAME,
         )
-    manifests = [state.manifest for state in plugins.states if state.manifest is not None]
-    own = {command.tool_name for manifest in manifests for command in manifest.commands}
-    known = {fold(name) for name in (*(state.name for state in plugins.states), *own) if name}
+    manifests = {rule_key(state.name): state.manifest for state in reversed(plugins.states)}
+    own = {command.tool_name for manifest in manifests.values() if manifest for command in manifest.commands}
+    known = {*manifests, *(rule_key(name) for name in own if name)}
     written = _written(data.decode("utf-8"))
     for key in rules.rules:
-        tool = key.partition(":")[0]
-        if FAR not in tool and tool not in known and tool.partition(".")[0] not in known:
+        tool, _, word = key.partition(":")
+        if FAR in tool:
+            continue
+        if tool not in known and tool.partition(".")[0] not in known:
             yield Finding(
                 Level.NOTE,
                 Topic.FILES,
@@ -75,6 +77,28 @@ def check_approvals(installation: Installation, plugins: PluginCheck) -> Iterato
                 line=written.get(key, (None, key))[0],
                 subject=written.get(key, (None, key))[1],
             )
+        elif word and _misses(manifests.get(tool), word):
+            yield Finding(
+                Level.NOTE,
+                Topic.FILES,
+                "此插件未声明这个命令；若插件接受任意命令则可忽略",
+                "this plugin declares no such command; fine if it takes any",
+                FILE_NAME,
+                line=written.get(key, (None, key))[0],
+                subject=written.get(key, (None, key))[1],
+            )
+
+
+def _misses(manifest: Manifest | None, word: str) -> bool:
+    """Whether a plugin has several commands, and none by this word."""
+    if manifest is None or len(manifest.commands) < 2:
+        return False
+    return word not in {
+        rule_key(name)
+        for command in manifest.commands
+        for name in (command.id, command.command, command.tool_name)
+        if name
+    }
 
 
 def _written(text: str) -> dict[str, tuple[int | None, str]]:

@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 MAX_ID_CHARS = 200
 MAX_NAME_CHARS = 60
 
+MAX_MAID_CHARS = 200
+"""Of who calls; a model makes it up, and all of it is among the arguments."""
+
 TOGETHER_CHARS = 500_000
 """Most characters of arguments in all requests that wait: a client must be able to take them at once."""
 
@@ -33,7 +36,7 @@ def described(pending: Pending, now: float, zone: tzinfo, limit: int = MAX_CHARS
     return {
         "requestId": pending.id,
         "toolName": pending.call.tool,
-        "maid": pending.call.maid,
+        "maid": pending.call.maid and pending.call.maid[:MAX_MAID_CHARS],
         "args": pending.arguments if limit >= MAX_CHARS else fitted(pending.arguments, limit),
         "timestamp": iso_millis(now, zone),
         "approvalTtlMs": round(pending.left() * 1000),

@@ -5,34 +5,40 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from app.config.approval_rules import FAR
+from app.config.approval_rules import FAR, rule_key
 from app.extend import LOCAL, Json, ToolCall, ToolCommand, ToolSpec
-from app.protocol.arguments import fold, to_text
+from app.protocol.arguments import to_text
 
-_COMMAND = re.compile(r"command[0-9]*")
+_COMMAND = re.compile(r"command\d*")
 
 
 def names_of(spec: ToolSpec, call: ToolCall) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of the call's tool, and those of its commands, in no order that matters.
+    """The names of the call's tool, and those of its commands, as rules have them and in no order that matters.
 
     A tool that is not on this machine also has its bare names behind ``FAR``, for rules about it on one node.
     """
-    tools = {call.tool, spec.name, _bare(call.tool), _bare(spec.name)}
-    stems = {spec.name, _bare(spec.name)}
-    named = set(_named(spec, call))
+    tools = {rule_key(name) for name in (call.tool, spec.name, _bare(call.tool), _bare(spec.name))}
+    stems = {rule_key(spec.name), rule_key(_bare(spec.name))}
+    named = {rule_key(name) for name in _named(spec, call)}
     addressed = _addressed(spec, call, named)
-    own = {command.tool_name for command in addressed if command.tool_name}
+    own = {rule_key(command.tool_name) for command in addressed if command.tool_name}
     if spec.origin != LOCAL:
         tools |= {FAR + _bare(name) for name in tools}
-        stems |= {FAR + _bare(spec.name)}
+        stems |= {FAR + rule_key(_bare(spec.name))}
         own |= {FAR + name for name in own}
-    named.update(name for command in addressed for name in (command.id, command.command, command.tool_name) if name)
+    for command in addressed:
+        named.update(_keys(command))
+    named.discard("")
     commands = {f"{stem}{mark}{name}" for stem in stems for mark in ":." for name in named} | own
     return tuple(tools), tuple(commands)
 
 
 def _bare(name: str) -> str:
     return name.rpartition(FAR)[2]
+
+
+def _keys(command: ToolCommand) -> set[str]:
+    return {rule_key(name) for name in (command.id, command.command, command.tool_name) if name}
 
 
 def _named(spec: ToolSpec, call: ToolCall) -> Iterator[str]:
@@ -43,27 +49,27 @@ def _named(spec: ToolSpec, call: ToolCall) -> Iterator[str]:
     if dot and not head:
         yield tail
     for name, value in call.arguments.items():
-        if _COMMAND.fullmatch(fold(name)):
-            for one in value if isinstance(value, list) else [value]:
-                text = _text(one)
-                if text:
-                    yield text
+        if _COMMAND.fullmatch(rule_key(name)):
+            yield from _texts(value)
 
 
 def _addressed(spec: ToolSpec, call: ToolCall, named: Iterable[str]) -> list[ToolCommand]:
     """The declared commands that the call means: the only one, those it names, the one whose own name it bears."""
     if len(spec.commands) == 1:
         return list(spec.commands)
-    wanted = {fold(name.strip()) for name in (*named, _bare(call.tool))}
-    return [
-        command
-        for command in spec.commands
-        if any(fold(name) in wanted for name in (command.id, command.command, command.tool_name) if name)
-    ]
+    wanted = {*named, rule_key(_bare(call.tool))} - {""}
+    return [command for command in spec.commands if not wanted.isdisjoint(_keys(command))]
 
 
-def _text(value: Json) -> str:
-    try:
-        return to_text(value) or ""
-    except (ValueError, RecursionError):  # no rule can be about it
-        return ""
+def _texts(value: Json) -> Iterator[str]:
+    """The words in a value; lists are gone through, since for some programs a list of one word is that word."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting.extend(one)
+            continue
+        try:
+            yield to_text(one) or ""
+        except (ValueError, RecursionError):  # no rule can be about it
+            continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from app.home.checks.findings import Topic
 from tests.home.checks.looked_at import about, looked_at, told
 from tests.home.installations import write
+from tests.server import write_plugin
 
 NAME = "toolApprovalConfig.json"
 
@@ -48,3 +50,24 @@ def test_something_that_is_no_file_is_told(tmp_path: Path) -> None:
 
 def test_without_the_file_there_is_nothing_to_tell(tmp_path: Path) -> None:
     assert about(looked_at(tmp_path), Topic.FILES) == []
+
+
+def test_a_rule_about_a_command_that_nobody_declares_is_told(tmp_path: Path) -> None:
+    """It would hold nothing, which nobody notices."""
+    commands = [
+        {"commandIdentifier": "Erase", "command": "DeleteFile", "toolName": "file_erase", "description": "d"},
+        {"command": "ReadFile", "description": "r"},
+    ]
+    write_plugin(tmp_path, "Files", "", capabilities={"invocationCommands": commands})
+    write_plugin(tmp_path, "Shell", "", capabilities={"invocationCommands": [{"command": "run", "description": "r"}]})
+    good = [
+        "Files:DeleteFile",
+        "files:erase",
+        "Files:file_erase",
+        "file_erase",
+        "Files.Erase",
+        "Shell:rm -rf",
+        "a#Files:x",
+    ]
+    write(tmp_path, NAME, json.dumps({"enabled": True, "approvalList": [*good, "Files:DeletFile::SilentReject"]}))
+    assert told(about(looked_at(tmp_path), Topic.FILES)) == [("note", NAME, "files:deletfile")]

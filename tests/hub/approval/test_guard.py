@@ -622,7 +622,8 @@ def test_requests_without_number_do_not_flood_a_client(tmp_path: Path) -> None:
             calls = [
                 asyncio.create_task(
                     server.services.router.call(
-                        ToolCall(f"c-{n}", "Danger", {"n": n, "text": text}), CallContext("t", Door.AGENT)
+                        ToolCall(f"c-{n}", "Danger", {"n": n, "text": text}, maid="M" * 100_000),
+                        CallContext("t", Door.AGENT),
                     )
                 )
                 for n in range(MAX_PENDING)
@@ -632,7 +633,11 @@ def test_requests_without_number_do_not_flood_a_client(tmp_path: Path) -> None:
                 requests = [await asked(wire) for _ in calls]
                 assert [request["args"]["n"] for request in requests] == list(range(MAX_PENDING))
                 assert all("left out here" in request["args"]["text"] for request in requests)
+                assert {request["maid"] for request in requests} == {"M" * 200}
                 assert sum(len(json.dumps(request["args"], ensure_ascii=False)) for request in requests) < 700_000
+            listed = (await server.client.get("/v1/approvals")).text
+            assert len(json.loads(listed)["approvals"]) == MAX_PENDING
+            assert len(listed) < 6_000_000
             for pending in server.services.approvals.pending():
                 server.services.approvals.answer(pending.id, False, by="the test")
             assert {(await call).error_kind for call in calls} == {ErrorKind.REJECTED}

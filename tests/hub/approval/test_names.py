@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.config.approval_rules import read_rules
 from app.extend import LOCAL, ToolCall, ToolCommand, ToolSpec
@@ -51,6 +53,16 @@ def call(tool: str = "Files", **arguments: Any) -> ToolCall:
         ("Files.Write", {}),
         ("Files.WriteFile", {}),
         ("Files.WriteFile", {"command": "ReadFile"}),
+        ("Files", {"command": "\ufeffWriteFile\u3000"}),
+        ("Files", {"command": "ＷｒｉｔｅＦｉｌｅ"}),
+        ("Files", {"command": "Write\u200bFile"}),
+        ("Files", {"command": "write file"}),
+        ("Files", {"command": "WRITEF\u0131LE"}),
+        ("Files", {"command": ["ReadFile", [["WriteFile"]]]}),
+        ("Files", {"ｃｏｍｍａｎｄ２": "WriteFile"}),
+        ("Files", {"command\u0663": "WriteFile"}),
+        ("Files", {" Command ": "WriteFile"}),
+        ("Files", {"command": None, "command1": "WriteFile"}),
     ],
 )
 @pytest.mark.parametrize("rule", ["Files:WriteFile", "Files:Write", "Files.WriteFile", "files:write-file"])
@@ -98,6 +110,23 @@ def test_a_rule_about_a_node_holds_however_the_call_gets_there(rule: str, spec_n
     """A pool or a label may lead to any node, so a rule about one of them holds for all."""
     spec = plugin(WRITE, name=spec_name, origin="node")
     assert silent_if_held(rule, spec, call(tool, command="Write")) is not None
+
+
+@given(st.recursive(st.none() | st.text(max_size=3) | st.floats(), st.lists, max_leaves=8), st.text(max_size=8))
+def test_whatever_a_call_holds_its_tool_is_known(value: Any, name: str) -> None:
+    assert silent_if_held("Files", plugin(READ, WRITE), call(**{name: value, "command": value})) is not None
+
+
+def spelled(mark: str) -> st.SearchStrategy[str]:
+    """One letter in the ways in which readers that are not strict take it for the same."""
+    wide, bold = chr(ord(mark) + 0xFEE0), chr(0x1D400 + ord(mark.upper()) - ord("A"))
+    forms = st.sampled_from([mark.lower(), mark.upper(), wide, bold])
+    return st.tuples(forms, st.text(alphabet=" _-\t\u00a0\u200b\ufeff\u2011\u00ad", max_size=2)).map("".join)
+
+
+@given(st.tuples(*map(spelled, "WriteFile")).map("".join), st.sampled_from(["command", "Command_1", "COMMAND-12"]))
+def test_whatever_a_lenient_program_reads_as_the_command_is_the_command(word: str, key: str) -> None:
+    assert silent_if_held("Files:WriteFile", plugin(READ, WRITE), call(**{key: word})) is True
 
 
 def test_tools_of_servers_and_clients_have_dots_in_their_names() -> None:

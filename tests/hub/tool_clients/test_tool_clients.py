@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from app.config.settings import read
+from app.protocol.tool_socket import MAX_TIMEOUT_SECONDS
 from app.web.admission import admission
 from app.web.server import serve
+from app.web.socket_flow import FRAMES_WAITING, MISSED_PONGS
 from app.web.tool_socket_port import tool_socket_app
 from tests.hub.clients import Wire, address, bare, bearer, connected
 from tests.hub.tool_clients.wire_tool_clients import (
@@ -488,6 +491,44 @@ def test_when_an_owner_goes_its_runs_fail_first_and_then_its_tools_are_gone(tmp_
             await registered(caller, name="a")
 
     run(main())
+
+
+def test_an_owner_that_answers_no_ping_is_gone_like_one_that_hangs_up(tmp_path: Path) -> None:
+    """WS-12, WS-15, P81: two missed pongs; the caller, who answers, stays."""
+
+    async def main() -> None:
+        config = (*CONFIG, "SocketPingSeconds=0.1")
+        async with running(tmp_path, UPSTREAM, config=config) as server, tool_client(server) as caller:
+            async with tool_client(server) as owner:
+                await registered(owner, caller)
+                await caller.send(execute(args={"sides": 6}))
+                await told(caller, 1)
+                await told(owner, 2)
+                owner.connection.transport.pause_reading()  # the line stays, nobody reads
+                assert failure(await caller.receive())[0] == "TOOL_EXECUTION_FAILED"
+                assert await told(caller, 1) == [frame("tool_unregistered", name="roll", reason="disconnected")]
+                owner.connection.transport.abort()
+            await registered(caller)
+
+    run(main())
+
+
+def test_the_limits_are_those_of_the_protocol_unless_an_operator_says_otherwise() -> None:
+    """D62, D63, WS-11, WS-15, WS-16: sizes in MiB, times in seconds; without a setting there is no extra port."""
+    settings, _ = read({})
+    assert (settings.tool_socket_frame_mb, settings.tool_socket_arguments_mb, settings.tool_socket_result_mb) == (
+        8,
+        1,
+        4,
+    )
+    assert (settings.tool_socket_seconds, MAX_TIMEOUT_SECONDS) == (60, 600)
+    assert (settings.tool_socket_port, settings.tool_socket_host, settings.tool_socket_token) == (0, "127.0.0.1", "")
+    assert (settings.tool_socket_max_connections, settings.tool_socket_frames_per_second) == (64, 100)
+    assert (settings.socket_max_connections, settings.socket_frames_per_second) == (2000, 200)
+    assert (settings.socket_ping_seconds, MISSED_PONGS) == (30, 2)
+    assert (settings.socket_queue_mb, FRAMES_WAITING) == (16, 1000)
+    assert settings.node_max_frame_mb == 128
+    assert settings.socket_max_frame_mb == 1
 
 
 def test_when_the_caller_goes_the_run_goes_on_for_those_who_are_left(tmp_path: Path) -> None:
