@@ -27,6 +27,11 @@ class ClientType(StrEnum):
 Message = Mapping[str, Json]
 """One JSON object of the wire; ``type`` says what it is."""
 
+MAX_VALUES = 1_000_000
+"""Values in one message, about. A few bytes make each, and it costs a hundred times the memory and time: a message as
+long as a node's may be would else hold up the server for many seconds.
+"""
+
 
 def encoded(message: Message) -> bytes:
     """The text of a message, in UTF-8."""
@@ -34,6 +39,18 @@ def encoded(message: Message) -> bytes:
         return orjson.dumps(message)
     except TypeError:  # halves of characters, numbers of any size
         return json.dumps(message, separators=(",", ":")).encode()
+
+
+def has_too_many_values(text: str | bytes) -> bool:
+    """Whether JSON may hold more than ``MAX_VALUES``: a value stands behind a comma or begins a list or an object.
+
+    Those inside texts count too, for looking apart is what costs. Files are base64, which has none.
+    """
+    if len(text) <= MAX_VALUES:
+        return False
+    if isinstance(text, bytes):
+        return text.count(b",") + text.count(b"[") + text.count(b"{") > MAX_VALUES
+    return text.count(",") + text.count("[") + text.count("{") > MAX_VALUES
 
 
 def decoded(text: str) -> Message | None:
