@@ -32,6 +32,8 @@ MAX_VALUES = 1_000_000
 long as a node's may be would else hold up the server for many seconds.
 """
 
+FEW = 200
+
 
 def encoded(message: Message) -> bytes:
     """The text of a message, in UTF-8."""
@@ -41,16 +43,29 @@ def encoded(message: Message) -> bytes:
         return json.dumps(message, separators=(",", ":")).encode()
 
 
-def has_too_many_values(text: str | bytes) -> bool:
-    """Whether JSON may hold more than ``MAX_VALUES``: a value stands behind a comma or begins a list or an object.
+def most_values(text: str | bytes) -> int:
+    """How many values JSON may hold: each stands behind a comma, or a list or an object begins before it.
 
-    Those inside texts count too, for looking apart is what costs. Files are base64, which has none.
+    Those inside texts count too, for telling them apart is what costs. Files are base64, which has none.
     """
-    if len(text) <= MAX_VALUES:
-        return False
     if isinstance(text, bytes):
-        return text.count(b",") + text.count(b"[") + text.count(b"{") > MAX_VALUES
-    return text.count(",") + text.count("[") + text.count("{") > MAX_VALUES
+        text = text.decode("latin-1")
+    return sum(_count(text, mark) for mark in ",[{")
+
+
+def _count(text: str, mark: str) -> int:
+    """How often a character stands in a text: looking for the next one is ten times quicker where there are few."""
+    place = -1
+    for found in range(FEW):
+        place = text.find(mark, place + 1)
+        if place < 0:
+            return found
+    return FEW + text.count(mark, place + 1)
+
+
+def has_too_many_values(text: str | bytes) -> bool:
+    """Whether JSON may hold more than ``MAX_VALUES``."""
+    return len(text) > MAX_VALUES and most_values(text) > MAX_VALUES
 
 
 def decoded(text: str) -> Message | None:

@@ -64,11 +64,6 @@ def pool_of(offers: Iterable[Offer[N]]) -> Pool[N] | None:
     )
 
 
-def offer_of(node: N, spec: ToolSpec) -> Offer[N]:
-    """That this node offers this tool."""
-    return Offer(node, spec, schema_of(spec))
-
-
 def schema_of(spec: ToolSpec) -> str:
     """What two tools must have in common to be one, as a text: how they are called.
 
