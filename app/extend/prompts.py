@@ -54,10 +54,14 @@ class PlaceholderSource(Protocol):
     """
 
     name: str
-    pattern: re.Pattern[str]
     roles: frozenset[str]
     trust: Trust
     after_detectors: bool
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What finds its placeholders; a plain attribute will do."""
+        ...
 
     async def resolve(self, found: Sequence[Found], context: PromptContext) -> Mapping[str, str]:
         """The text for each ``Found.text``; what is missing from the answer stays as it was written.

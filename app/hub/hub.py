@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from app.errors import ShutdownError
 from app.extend import Clock, DeclaredSocket, Socket, SocketHandler, SocketRequest
-from app.hub.clients import Client, ClientType, Message, decoded, encoded
+from app.hub.clients import Client, ClientType, Message, decoded, encoded, has_too_many_values
 from app.protocol.hub_messages import USER_NOTIFICATION, connection_ack
 
 log = logging.getLogger(__name__)
@@ -138,6 +138,8 @@ class Hub:
 
     def _said(self, client: Client, text: str) -> str:
         """Hand a message to who listens; otherwise the answer says why nobody does."""
+        if has_too_many_values(text):
+            return f"{len(text)} characters with too many values"
         message = decoded(text)
         kind = message.get("type") if message is not None else None
         if message is None or not isinstance(kind, str):

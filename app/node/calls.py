@@ -10,7 +10,7 @@ from typing import Any
 
 from app.errors import VcpError, both
 from app.extend import CallContext, CallTool, Door, Json, ToolCall, ToolResult
-from app.hub.clients import encoded
+from app.hub.clients import MAX_VALUES, encoded, has_too_many_values
 from app.node.line import Line
 from app.node.offer import FILE_TOOL
 from app.protocol.markers import RESULT_PLAIN_OUTPUT
@@ -172,6 +172,9 @@ class Calls:
                 f"结果为 {len(data)} 字节，超过单条消息上限 {limit}（NodeMaxFrameMB）",
                 f"the result has {len(data)} bytes, more than the {limit} of one message (NodeMaxFrameMB)",
             )
+            data = encoded(_error(request_id, text))
+        elif has_too_many_values(data):  # the main server would not read it
+            text = both(f"结果中的值超过 {MAX_VALUES} 个", f"the result has more than {MAX_VALUES} values")
             data = encoded(_error(request_id, text))
         if not await line.send(data):
             log.warning("the result of a call of %s is dropped: the line on which it was asked for is gone", tool)

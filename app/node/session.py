@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from app.extend import Json
-from app.hub.clients import decoded
+from app.hub.clients import decoded, has_too_many_values
 from app.node.calls import Calls
 from app.node.line import Line
 
@@ -133,7 +133,9 @@ class Session:
 
 
 def _read(data: bytes) -> dict[str, Json] | None:
-    """The object of a message, or None when it is none, or no UTF-8."""
+    """The object of a message, or None when it is none, no UTF-8, or has too many values."""
+    if has_too_many_values(data):
+        return None
     with suppress(UnicodeDecodeError):
         message = decoded(data.decode("utf-8"))
         return dict(message) if message is not None else None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.extend import SocketRequest
 from app.hub.chrome import Chrome
-from app.hub.clients import ClientType, decoded
+from app.hub.clients import MAX_VALUES, ClientType, decoded
 from app.hub.hub import PATHS, Hub
 
 JSON = st.recursive(
@@ -73,3 +73,17 @@ def test_what_is_no_object_is_none(text: str) -> None:
 def test_numbers_and_halves_that_one_reader_does_not_know_are_read_by_the_other() -> None:
     assert decoded('{"type":"\\ud800"}') == {"type": "\ud800"}
     assert decoded('{"n":123456789012345678901234567890}') is not None
+
+
+@pytest.mark.parametrize("unit", ["[]", "{}", "1", '"a"', "NaN", '{"a":1}'])
+def test_a_message_with_too_many_values_is_not_read(unit: str, caplog: pytest.LogCaptureFixture) -> None:
+    hub = Hub(new_id=lambda word: word, clock=lambda: 1.5, max_message_bytes=lambda _kind: 1, keys=lambda _kind: ())
+    heard: list[object] = []
+    hub.heard(ClientType.NODE, "tool_result", lambda _client, message: heard.append(message))
+    handler = hub.handler(ClientType.NODE, SocketRequest(PATHS[ClientType.NODE], "192.0.2.1"))
+    handler.opened(Kept())
+    handler.text('{"type":"tool_result","data":[' + f"{unit}," * MAX_VALUES + f"{unit}]}}")
+    assert heard == []
+    assert "with too many values; ignored" in caplog.text
+    handler.text('{"type":"tool_result","data":"' + "QUJD" * MAX_VALUES + '"}')
+    assert len(heard) == 1, "a file of any length is one value"

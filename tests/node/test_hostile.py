@@ -60,6 +60,34 @@ def test_messages_that_are_none_are_logged_a_few_times_and_change_nothing(
     run(test())
 
 
+def test_values_without_number_are_neither_read_from_the_main_server_nor_sent_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.hub.clients.MAX_VALUES", 1000)
+    monkeypatch.setattr("app.node.calls.MAX_VALUES", 1000)
+    many = """
+    import json, sys
+    arguments = json.loads(sys.stdin.read())
+    print(json.dumps({"status": "success", "result": [[]] * int(arguments["count"])}))
+    """
+    write_plugin(tmp_path, "Many", many)
+
+    async def test() -> None:
+        async with main_end() as main, running_node(tmp_path, main.url):
+            link, _ = await main.introduced()
+            await link.connection.send(
+                '{"type":"execute_tool","data":{"requestId":"lost","toolName":"Many","toolArgs":{"x":['
+                + "[]," * 1000
+                + "[]]}}}"
+            )
+            answer = await link.call("1", "Many", count="900")
+            assert (answer["requestId"], answer["status"]) == ("1", "error")
+            assert "more than 1000 values" in answer["error"]
+            assert len((await link.call("2", "Many", count="300"))["result"]) == 300
+
+    run(test())
+
+
 @pytest.mark.parametrize(
     "data",
     [

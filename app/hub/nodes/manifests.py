@@ -7,8 +7,8 @@ nothing of them is ever logged but names of tools.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address, ip_address
 from itertools import islice
 from types import MappingProxyType
@@ -17,6 +17,8 @@ import orjson
 
 from app.errors import ManifestError
 from app.extend import Json, ToolCommand, ToolPush, ToolSpec
+from app.hub.clients import encoded, most_values
+from app.hub.nodes.pools import schema_of
 from app.protocol.markers import NODE_FILE_TOOL
 from app.protocol.node_names import NODE_NAME_CHARS, is_node_name
 from app.protocol.tool_values import clean
@@ -33,6 +35,9 @@ MAX_TEXT_CHARS = 100_000
 """Longest description or example; the beginning of a longer one is kept."""
 
 MAX_SCHEMA_BYTES = 256 * 1024
+MAX_TOOL_VALUES = 50_000
+"""Values in what is kept of one tool's manifest, about; one with more is left out, since each is looked at."""
+
 MAX_NODE_CHARS = 8 * 1024 * 1024
 """Texts and schemas of all tools of one node together."""
 
@@ -51,10 +56,14 @@ _KEPT_OF_COMMAND = ("commandIdentifier", "command", "description", "example", "t
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """The usable tools of a registration by name, and how many of its entries are none."""
+    """The usable tools of a registration by name, and how many of its entries are none.
+
+    ``schemas`` is what ``schema_of`` says of each tool.
+    """
 
     tools: Mapping[str, ToolSpec]
     unusable: int = 0
+    schemas: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +113,14 @@ def node_address(said: Json) -> str:
     return str(address.ipv4_mapped or address) if isinstance(address, IPv6Address) else str(address)
 
 
-def read_tools(entries: Sequence[Json], labels: tuple[str, ...], read: ReadManifest) -> Offered:
-    """The tools of a registration; of two with one name the first counts (spec 6.4)."""
+def read_tools(entries: Sequence[Json], labels: tuple[str, ...], read: ReadManifest) -> Generator[None, None, Offered]:
+    """The tools of a registration, yielding after each; of two with one name the first counts (spec 6.4)."""
     tools: dict[str, ToolSpec] = {}
+    schemas: dict[str, str] = {}
     unusable = max(0, len(entries) - MAX_TOOLS)
     left = MAX_NODE_CHARS
     for entry in entries[:MAX_TOOLS]:
+        yield
         name = entry.get("name") if isinstance(entry, dict) else None
         if name == NODE_FILE_TOOL:
             continue
@@ -121,7 +132,8 @@ def read_tools(entries: Sequence[Json], labels: tuple[str, ...], read: ReadManif
             continue
         left -= size
         tools[spec.name] = replace(spec, labels=frozenset((*labels, *_labels(entry.get("labels")))))
-    return Offered(MappingProxyType(tools), unusable)
+        schemas[spec.name] = schema_of(spec)
+    return Offered(MappingProxyType(tools), unusable, schemas)
 
 
 def is_tool_name(name: Json) -> bool:
@@ -132,7 +144,7 @@ def is_tool_name(name: Json) -> bool:
 
 
 def _reduced(entry: Mapping[str, Json]) -> dict[str, Json] | None:
-    """The fields of a manifest that are kept, within their limits; None when it cannot be a tool."""
+    """The fields of a manifest that are kept, within their limits; None when it cannot be a tool, or is too large."""
     name = entry.get("name")
     if not is_tool_name(name) or not entry.get("pluginType") or not entry.get("entryPoint"):
         return None
@@ -145,6 +157,8 @@ def _reduced(entry: Mapping[str, Json]) -> dict[str, Json] | None:
         kept = [_reduced_command(command) for command in commands[:MAX_COMMANDS] if isinstance(command, dict)]
         manifest["capabilities"] = {"invocationCommands": kept}
     try:
+        if most_values(encoded(manifest)) > MAX_TOOL_VALUES:
+            return None
         cleaned: dict[str, Json] = clean(manifest)
     except (ValueError, RecursionError):
         return None
@@ -157,9 +171,9 @@ def _reduced_command(command: Mapping[str, Json]) -> dict[str, Json]:
         for field in _KEPT_OF_COMMAND
         if (value := command.get(field)) is not None
     }
-    for field in ("command", "commandIdentifier"):
-        if isinstance(kept.get(field), str):
-            kept[field] = _line(kept[field], MAX_DISPLAY_CHARS)
+    for name in ("command", "commandIdentifier"):
+        if isinstance(kept.get(name), str):
+            kept[name] = _line(kept[name], MAX_DISPLAY_CHARS)
     if "toolName" in kept and not is_tool_name(kept["toolName"]):
         del kept["toolName"]
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from urllib.parse import unquote, urlsplit
@@ -28,6 +28,7 @@ from app.hub.clients import Client, ClientType, Message
 from app.hub.hub import Hub
 from app.hub.nodes.callbacks import NodeCallbacks, StoreResult
 from app.hub.nodes.calls import NodeCalls
+from app.hub.nodes.intake import Intake
 from app.hub.nodes.link import Node, NodeLimits, request_ids
 from app.hub.nodes.manifests import ReadManifest, node_address, node_name, read_announced, read_tools
 from app.hub.nodes.names import PING_SECONDS, NodeNames, NodeRights
@@ -91,6 +92,7 @@ class Nodes:
         self._keys = keys
         self._new_request_id = request_ids(new_id("node"))
         self._connected: dict[str, Node] = {}
+        self._registrations = Intake(self._read_registration)
         self._names = NodeNames(keys, self._entered, self._gone)
         self._pools: Mapping[str, Pool[Node]] = MappingProxyType({})
         self._tools: Mapping[str, ToolSpec] = MappingProxyType({})
@@ -200,12 +202,17 @@ class Nodes:
     def _register(self, client: Client, message: Message) -> None:
         """``register_tools``: what a node sends is all that it has, so it replaces what it sent before."""
         node, data = self._heard(client, message)
-        entries = data.get("tools")
-        if not isinstance(entries, list):
+        if not isinstance(data.get("tools"), list):
             log.warning("node %s registers no list of tools; ignored", node.name or node.id)
             return
-        node.announced = read_announced(data)
-        node.offered = read_tools(entries, node.announced.labels, self._read_manifest)
+        self._registrations.put(node, data)
+
+    def _read_registration(self, node: Node, data: Mapping[str, Json]) -> Generator[None]:
+        entries, announced = data["tools"], read_announced(data)
+        offered = yield from read_tools(entries, announced.labels, self._read_manifest)
+        if not node.open:
+            return
+        node.announced, node.offered = announced, offered
         if node.offered.unusable:
             log.warning(
                 "node %s: %d of its %d tools cannot be used: no name, type or entry point, a name that is twice there, "
@@ -277,7 +284,12 @@ class Nodes:
         before = node.offers
         node.offers = MappingProxyType(
             {
-                name: offer_of(node, replace(spec, origin=f"node:{node.name}"), lambda own: self._may_bring(node, own))
+                name: offer_of(
+                    node,
+                    replace(spec, origin=f"node:{node.name}"),
+                    node.offered.schemas[name],
+                    lambda own: self._may_bring(node, own),
+                )
                 for name, spec in node.offered.tools.items()
                 if self._may_bring(node, name)
             }
@@ -324,6 +336,7 @@ class Nodes:
     def _left(self, client: Client, code: int) -> None:
         node = self._connected.pop(client.id)
         node.greeted()
+        self._registrations.forget(node)
         node.lost(f"connection closed ({code})")
         self._names.leave(node, f"connection closed ({code})")
 
@@ -371,6 +384,7 @@ class Nodes:
         if self._pinging is not None:
             self._pinging.cancel()
             await asyncio.wait([self._pinging])
+        self._registrations.stop()
         await self._names.stop()
         for node in tuple(self._connected.values()):
             node.lost("the server stops")

@@ -14,14 +14,17 @@ from app.protocol.tool_values import clean
 
 log = logging.getLogger(__name__)
 
-MAX_KEYS = 500
+MAX_KEYS = 200
 """Placeholders of one node."""
 
 MAX_ENTRIES = 2 * MAX_KEYS
 """Entries of one message that are looked at."""
 
-MAX_ALL_KEYS = 2000
-"""Placeholders of all nodes together: each prompt is searched for them."""
+MAX_ALL_KEYS = 500
+MAX_ALL_CHARS = 16_000
+"""Placeholders of all nodes together, and characters of their names: each prompt is searched for them, and what finds
+them is made anew when they change.
+"""
 
 MAX_KEY_CHARS = 200
 NODE_VALUES = 4
@@ -35,7 +38,7 @@ class NodePlaceholders:
     """The values of all nodes. It stands behind all sources of this server, which so keep their keys.
 
     Of several nodes the first that fills a key keeps it until it goes. ``max_chars`` gives the longest value of now.
-    ``pattern`` is a new one when the keys are.
+    ``pattern`` is a new one when the keys are, made when a prompt is searched: nodes may change theirs at any pace.
     """
 
     name = "node"
@@ -47,7 +50,17 @@ class NodePlaceholders:
         self._max_chars = max_chars
         self._values: dict[str, dict[str, str]] = {}
         self._owners: dict[str, str] = {}
-        self.pattern = _NOTHING
+        self._pattern: re.Pattern[str] | None = _NOTHING
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What finds the keys of now."""
+        if self._pattern is None:
+            keys = sorted(self._owners)
+            first = "".join(re.escape(character) for character in sorted({key[0] for key in keys}))
+            # Most of what stands between braces is none of these: one look at its first character says so.
+            self._pattern = re.compile(rf"\{{\{{(?=[{first}])({'|'.join(map(re.escape, keys))})\}}\}}")
+        return self._pattern
 
     def update(self, node: str, said: Mapping[str, Json]) -> int:
         """Take values of a node by placeholder, with or without braces; null takes one away. Returns how many are
@@ -96,13 +109,14 @@ class NodePlaceholders:
     def _arrange(self) -> None:
         """Say anew whose key is whose: who has it keeps it, else the node that has been here longest gets it."""
         owners = {key: owner for key, owner in self._owners.items() if key in self._values.get(owner, ())}
+        chars = sum(map(len, owners))
         for node, values in self._values.items():
             for key in values:
-                if len(owners) < MAX_ALL_KEYS:
-                    owners.setdefault(key, node)
+                if key not in owners and len(owners) < MAX_ALL_KEYS and chars + len(key) <= MAX_ALL_CHARS:
+                    owners[key] = node
+                    chars += len(key)
         if owners.keys() != self._owners.keys():
-            keys = "|".join(map(re.escape, owners))
-            self.pattern = re.compile(r"\{\{(" + keys + r")\}\}") if owners else _NOTHING
+            self._pattern = None if owners else _NOTHING
         self._owners = owners
 
 

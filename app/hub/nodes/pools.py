@@ -64,11 +64,11 @@ def pool_of(offers: Iterable[Offer[N]]) -> Pool[N] | None:
     )
 
 
-def offer_of(node: N, spec: ToolSpec, allowed: Callable[[str], bool] = lambda _name: True) -> Offer[N]:
-    """That this node offers this tool. Its commands keep those names of their own (D69) that are ``allowed``; with or
-    without them it is the same tool.
+def offer_of(node: N, spec: ToolSpec, schema: str, allowed: Callable[[str], bool] = lambda _name: True) -> Offer[N]:
+    """That this node offers this tool, which has this ``schema_of``.
+
+    Its commands keep those names of their own (D69) that are ``allowed``; with or without them it is the same tool.
     """
-    schema = schema_of(spec)
     if any(command.tool_name and not allowed(command.tool_name) for command in spec.commands):
         kept = (
             replace(one, tool_name=None) if one.tool_name and not allowed(one.tool_name) else one

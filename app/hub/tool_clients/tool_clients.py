@@ -26,7 +26,7 @@ from app.extend import (
     ToolResult,
     ToolSpec,
 )
-from app.hub.clients import Client, ClientType
+from app.hub.clients import Client, ClientType, has_too_many_values
 from app.hub.tool_clients.calls import ToolCalls, ToolSocketRules
 from app.hub.tool_clients.connections import Asked, ToolConnections
 from app.hub.tool_clients.registry import ORIGIN, RegistryLimits, ToolRegistry
@@ -263,6 +263,8 @@ class _Channel:
 
 def _parsed(text: str) -> Json:
     """The JSON value of a frame, or None. Halves of characters, which JavaScript can send, become U+FFFD."""
+    if has_too_many_values(text):
+        return None
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

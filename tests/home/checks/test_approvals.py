@@ -70,4 +70,4 @@ def test_a_rule_about_a_command_that_nobody_declares_is_told(tmp_path: Path) -> 
         "a#Files:x",
     ]
     write(tmp_path, NAME, json.dumps({"enabled": True, "approvalList": [*good, "Files:DeletFile::SilentReject"]}))
-    assert told(about(looked_at(tmp_path), Topic.FILES)) == [("note", NAME, "files:deletfile")]
+    assert told(about(looked_at(tmp_path), Topic.FILES)) == [("note", f"{NAME}:1", "Files:DeletFile")]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app.extend import CallContext, Door, Found, PromptContext, ToolCall
 from app.hub.nodes import manifests as node_manifests
 from app.hub.nodes.manifests import Offered, is_tool_name, read_announced, read_tools
-from app.hub.nodes.placeholders import MAX_KEYS, NODE_VALUES, NodePlaceholders
+from app.hub.nodes.placeholders import MAX_ALL_CHARS, MAX_KEYS, NODE_VALUES, NodePlaceholders
 from app.hub.nodes.results import result_of
 from app.plugins.far_manifest import far_tool
 from tests.hub.nodes.test_names import Board, settled
@@ -48,7 +48,13 @@ TYPES = ("register_tools", "report_ip", "update_static_placeholders", "tool_resu
 
 
 def read(*entries: Any) -> Offered:
-    return read_tools(entries, (), far_tool)
+    steps = read_tools(entries, (), far_tool)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            offered: Offered = end.value
+            return offered
 
 
 @pytest.mark.parametrize(
@@ -136,6 +142,16 @@ def test_thousands_of_tools_and_gigabytes_of_words_are_cut() -> None:
     assert list(offered.tools) == ["A"]
 
 
+def test_a_manifest_with_too_many_values_is_left_out() -> None:
+    schema = {"type": "object", "properties": {"a": {"enum": [[] for _ in range(20_000)]}}}
+    assert read(manifest("A", capabilities={"invocationCommands": [{"command": "a", "parameters": schema}]})).tools
+    commands = [{"command": str(n), "description": "d", "parameters": schema} for n in range(10)]
+    offered = read(manifest("A", capabilities={"invocationCommands": commands}), manifest("B"))
+    assert (list(offered.tools), offered.unusable) == (["B"], 1)
+    offered = read(manifest("A", communication={"x": [[] for _ in range(100_000)]}), manifest("B"))
+    assert (list(offered.tools), offered.unusable) == (["B"], 1)
+
+
 def test_half_surrogates_do_not_reach_those_who_write_utf8() -> None:
     command = {"command": "a", "description": "d\ud800", "parameters": {"x": "\udfff"}}
     spec = read(manifest("A", displayName="\ud800", capabilities={"invocationCommands": [command]})).tools["A"]
@@ -145,7 +161,7 @@ def test_half_surrogates_do_not_reach_those_who_write_utf8() -> None:
 @settings(max_examples=40)
 @given(shaped(3))
 def test_any_manifest_is_read_or_left_out(value: Any) -> None:
-    offered = read_tools([value, manifest("ok")], (), far_tool)
+    offered = read(value, manifest("ok"))
     assert "ok" in offered.tools
     assert all(is_tool_name(name) and spec.display.startswith("[云端] ") for name, spec in offered.tools.items())
 
@@ -196,6 +212,19 @@ def test_placeholders_of_all_nodes_and_entries_of_a_message_are_bounded(monkeypa
     assert placeholders.pattern.findall("{{A0}}{{A1}}{{A2}}{{A3}}{{B}}") == ["A0", "A1", "A2"]
     placeholders.forget("a")
     assert placeholders.pattern.findall("{{A0}}{{B}}") == ["B"]
+
+
+def test_names_of_placeholders_are_bounded_together_and_of_any_characters() -> None:
+    placeholders = NodePlaceholders(lambda: 1000)
+    placeholders.update("a", {f"{n:03}" + "x" * 190: "v" for n in range(MAX_KEYS)})
+    known = [f"{{{{{n:03}{'x' * 190}}}}}" for n in range(MAX_KEYS)]
+    assert len(placeholders.pattern.findall("".join(known))) == MAX_ALL_CHARS // 193
+    placeholders.forget("a")
+    odd = ["[a", "]", "^b", "\\d", "-", "&&", "a|b", "天气", "a.b", "#", "~", "(x"]
+    placeholders.update("a", dict.fromkeys(odd, "v"))
+    text = "".join(f"{{{{{key}}}}}" for key in odd)
+    assert placeholders.pattern.findall(text) == odd
+    assert not placeholders.pattern.search("{{axb}}{{b}}{{}}{{a}}")
 
 
 @settings(max_examples=40)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.extend import CallContext, Door, ErrorKind, ToolCall, ToolCommand, ToolSpec
-from app.hub.nodes.pools import LATENCY_STEP, Load, least_busy, offer_of, pool_of, schema_of
+from app.hub.nodes.pools import LATENCY_STEP, Load, Offer, least_busy, pool_of, schema_of
 from tests.hub.nodes.wire_nodes import call, main_server, manifest, names, node, until
 from tests.server import run
 
@@ -79,7 +79,7 @@ def test_a_pool_is_of_those_that_are_called_alike() -> None:
 
 @given(st.lists(st.sampled_from("abc"), max_size=8))
 def test_the_longest_member_decides_and_nobody_is_lost(texts: list[str]) -> None:
-    offers = [offer_of(number, spec(text)) for number, text in enumerate(texts)]
+    offers = [Offer(number, spec(text), schema_of(spec(text))) for number, text in enumerate(texts)]
     pool = pool_of(offers)
     if pool is None:
         assert not texts
