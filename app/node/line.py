@@ -100,7 +100,7 @@ class Line:
             await (await self._wire.ping())
         except ConnectionClosed:
             return False
-        return True
+        return self.open  # a server that refused the message says goodbye right behind its answer
 
     async def receive(self) -> bytes:
         """The next message; raises ConnectionClosed at the end."""

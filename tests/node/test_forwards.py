@@ -109,9 +109,11 @@ def test_a_newer_result_of_a_task_is_sent_after_the_one_that_is_on_its_way(tmp_p
     run(test())
 
 
-def test_many_results_that_waited_all_reach_our_server_and_the_line_holds(tmp_path: Path) -> None:
-    """More than the messages that a client may send in a second, and than may wait to be written."""
-    count = 130
+@pytest.mark.parametrize(("count", "limit", "connections"), [(130, 120, 1), (70, 60, 3)])
+def test_many_results_that_waited_all_reach_our_server(
+    tmp_path: Path, count: int, limit: int, connections: int
+) -> None:
+    """More than the messages that a client may send in a second; what a server that hangs up has refused comes again."""
     home = tmp_path / "node"
     write_plugin(home, "Later", LATER, pluginType="asynchronous")
     names = [f"t-{number}" for number in range(count)]
@@ -125,12 +127,12 @@ def test_many_results_that_waited_all_reach_our_server_and_the_line_holds(tmp_pa
     async def test() -> None:
         async with (
             running(
-                tmp_path / "server", "http://127.0.0.1:9", config=["VCP_Key=k", "SocketFramesPerSecond=120"]
+                tmp_path / "server", "http://127.0.0.1:9", config=["VCP_Key=k", f"SocketFramesPerSecond={limit}"]
             ) as server,
             running_node(home, server.url, key=lambda: "k") as node,
         ):
             await until(lambda: len(list(stored.glob("Later-*.json"))) == count)
-            assert node.told == [text for text in node.told if "401" not in text][:1], "it connected once"
+            assert sum("connected to" in text for text in node.told) <= connections, node.told
 
     run(test())
 
