@@ -113,7 +113,7 @@ def test_a_newer_result_of_a_task_is_sent_after_the_one_that_is_on_its_way(tmp_p
 def test_many_results_that_waited_all_reach_our_server(
     tmp_path: Path, count: int, limit: int, connections: int
 ) -> None:
-    """More than the messages that a client may send in a second; what a server that hangs up has refused comes again."""
+    """More than a client may send in a second; what a server that hangs up has refused comes again."""
     home = tmp_path / "node"
     write_plugin(home, "Later", LATER, pluginType="asynchronous")
     names = [f"t-{number}" for number in range(count)]
