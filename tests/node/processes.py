@@ -23,7 +23,7 @@ POLL_SECONDS = 0.05
 
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Run a test's coroutine; several programs start in it, so it may take longer than others."""
-    asyncio.run(asyncio.wait_for(main, 2 * LONGEST))
+    asyncio.run(asyncio.wait_for(main, 4 * LONGEST))
 
 
 class Server:
