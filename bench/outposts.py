@@ -74,6 +74,7 @@ class Outposts:
         self._stack = contextlib.AsyncExitStack()
         self._log = folder / "nodes.log"
         self._ending = asyncio.Event()
+        self._joined = 0
         self.done: set[str] = set()
         self.kills = 0
         self.heard: Counter[str] = Counter()
@@ -92,6 +93,7 @@ class Outposts:
     async def manned(self, address: str, key: str, nodes: Sequence[str] = NODES) -> AsyncIterator[None]:
         """Nodes, readers, a tool client and somebody who approves are connected, until the block ends."""
         self._ending.clear()
+        self._joined = 0
         async with contextlib.AsyncExitStack() as self._stack:
             session = await self._stack.enter_async_context(aiohttp.ClientSession())
             client = Client(session, address, key)
@@ -100,7 +102,7 @@ class Outposts:
             others = (self._keep(client, "/VCPlog", self._approve), self._keep(client, "/ws/tools", self._offer))
             tasks = [asyncio.create_task(work) for work in (*reading, *others)]
             try:
-                await self._until(lambda: self._is_ready(client, nodes), "the outposts")
+                await self._until(lambda: self._all_here(client, nodes, len(tasks)), "the outposts")
                 yield
             finally:
                 self.leave()
@@ -135,6 +137,9 @@ class Outposts:
         await lines_until(node, "vcp node", lambda text: "connected to" in text)
         self._nodes[name] = node
 
+    async def _all_here(self, client: Client, nodes: Sequence[str], clients: int) -> bool:
+        return self._joined == clients and await self._is_ready(client, nodes)
+
     async def _is_ready(self, client: Client, nodes: Sequence[str]) -> bool:
         async with client.session.get(client.address + "/v1/nodes", headers=client.headers) as response:
             tools = {node["name"]: node["tools"] for node in (await response.json())["nodes"]}
@@ -153,6 +158,7 @@ class Outposts:
     ) -> None:
         try:
             async with self._socket(client, path) as socket:
+                self._joined += 1
                 await work(socket)
                 if not self._ending.is_set():
                     self._fault(f"a client of {path} was hung up on with {socket.close_code}")
