@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,15 +26,14 @@ import aiohttp
 
 from bench.child import BenchError, address_of, run, started, stop
 from bench.conversations import ANSWER_SECONDS, CONVERSATIONS, Client, Conversation, WrongAnswerError, calculate
+from bench.leftovers import SETTLE_SECONDS, numbers, outlived, settled
+from bench.outposts import NODES, Outposts
 from bench.processes import Snapshot, offspring, snapshot
 from bench.sides import serve_command
 from bench.workshop import BURST, Workshop
 
 MARK = "VCP_SOAK"
 CLIENTS = 6
-SETTLE_SECONDS = 45.0
-"""Idle connections to the model are kept for 15 s, a calculation may take a while: what is left then is a leak."""
-
 MORE_MEMORY = 48.0
 """MiB that the server may grow between the end of the warm-up and the end of the load."""
 
@@ -52,6 +51,7 @@ MORE_FILES = 12
 """Open files that a server which was just started may have more than another one, because a plugin still runs."""
 
 MAX_FAULTS = 20
+
 _NOTE = re.compile(r"\[\d{4}-\d{2}-\d{2}\] - Demo\n.*note \d+ is whole\nTag: demo\n?", re.DOTALL)
 
 
@@ -100,14 +100,21 @@ class Server:
 class Installation:
     """One home, in which the server is started as often as it takes."""
 
-    def __init__(self, home: Path, upstream: str) -> None:
+    def __init__(self, home: Path, beside: Path, upstream: str, fault: Callable[[str], None]) -> None:
         self._home = home
         self._key_file = home / ".vcp" / "server.key"
         self._key = ""
         self.workshop = Workshop(home)
-        self.conversations = (*CONVERSATIONS, *self.workshop.conversations)
+        self.outposts = Outposts(home, beside, fault)
+        self.conversations = (*CONVERSATIONS, *self.workshop.conversations, *self.outposts.conversations)
         self.mark = f"{MARK}={secrets.token_hex(8)}"
-        lines = (f"API_URL={upstream}", "API_Key=any", "MaxRunningTurns=500", "PluginQueueLimit=1000")
+        lines = (
+            f"API_URL={upstream}",
+            "API_Key=any",
+            "MaxRunningTurns=500",
+            "PluginQueueLimit=1000",
+            "SocketQueueMB=1",
+        )
         (home / "config.env").write_text("\n".join((*lines, "")), encoding="utf-8")
 
     @contextlib.asynccontextmanager
@@ -134,7 +141,7 @@ class Installation:
                 faults.append(f"not whole: {path.name}: {path.read_text('utf-8')[:200]!r}")
         if self._key_file.stat().st_mode & 0o077:
             faults.append(f"others may read {self._key_file.name}")
-        return [*faults, *self.workshop.faults()]
+        return [*faults, *self.workshop.faults(), *self.outposts.faults()]
 
     @property
     def notes(self) -> int:
@@ -192,6 +199,9 @@ async def load(server: Server, installation: Installation, record: Record, secon
         )
         for client in range(CLIENTS)
     ]
+    clients.append(
+        asyncio.create_task(installation.outposts.trouble(server.address, server.key, until, random.Random(first)))
+    )
     peak = Snapshot(0, 0, 0)
     while (await asyncio.wait(clients, timeout=1))[1]:
         seen = snapshot(server.process.pid, installation.mark)
@@ -200,43 +210,21 @@ async def load(server: Server, installation: Installation, record: Record, secon
     return peak
 
 
-async def settled(pid: int, mark: str, files: int | None = None) -> Snapshot:
-    """The process once it has nothing to do: no offspring, and no more open files than ``files`` (None: the fewest
-    that it gets to). What is not so after the time limit is returned as it is.
-    """
-    until = time.monotonic() + SETTLE_SECONDS
-    seen, steady = snapshot(pid, mark), time.monotonic()
-    while time.monotonic() < until:
-        await asyncio.sleep(0.25)
-        now = snapshot(pid, mark)
-        if now.files != seen.files or now.offspring:
-            steady = time.monotonic()
-        seen = now
-        if not now.offspring and files is not None and now.files <= files:
-            break
-        if not now.offspring and files is None and time.monotonic() - steady > SETTLE_SECONDS / 2:
-            break
-    return seen
-
-
-async def outlived(pid: int, mark: str) -> list[int]:
-    """What is left of a killed process's offspring after the time that it may take to end."""
-    until = time.monotonic() + SETTLE_SECONDS
-    while (left := offspring(pid, mark)) and time.monotonic() < until:  # noqa: ASYNC110  only the system knows them
-        await asyncio.sleep(0.1)
-    return left
-
-
 async def endure(installation: Installation, record: Record, seconds: float) -> list[str]:
     """The long load; what it proved, in lines."""
     async with installation.serving() as server:
         pid = server.process.pid
-        await burst(server, record)
-        await load(server, installation, record, max(2.0, min(30.0, seconds / 5)))
-        start = await settled(pid, installation.mark)
-        await burst(server, record)
-        peak = await load(server, installation, record, seconds)
-        end = await settled(pid, installation.mark, start.files)
+        async with installation.outposts.manned(server.address, server.key):
+            await burst(server, record)
+            await load(server, installation, record, max(2.0, min(30.0, seconds / 5)))
+            start = await settled(pid, installation.mark)
+            counted = await numbers(server.address, server.key)
+            await burst(server, record)
+            peak = await load(server, installation, record, seconds)
+            end = await settled(pid, installation.mark, start.files)
+            for name, number in (await numbers(server.address, server.key)).items():
+                if number > counted[name]:
+                    record.fault(f"{name} is {number:g}, {counted[name]:g} at the start")
         if end.offspring:
             record.fault(f"{end.offspring} processes are left")
         if end.files > start.files:
@@ -250,7 +238,7 @@ async def endure(installation: Installation, record: Record, seconds: float) -> 
         record.fault(f"{len(left)} processes outlived the server")
     for fault in installation.file_faults():
         record.fault(fault)
-    return [f"start  {start}", f"peak   {peak}", f"end    {end}"]
+    return [f"start  {start}", f"peak   {peak}", f"end    {end}", installation.outposts.counts]
 
 
 async def kill(installation: Installation, record: Record, times: int, chance: random.Random) -> list[str]:
@@ -258,7 +246,10 @@ async def kill(installation: Installation, record: Record, times: int, chance: r
     quiet: list[Snapshot] = []
     for round_number in range(times):
         moment = MOMENTS[round_number % len(MOMENTS)]
-        async with installation.serving() as server:
+        async with (
+            installation.serving() as server,
+            installation.outposts.manned(server.address, server.key, NODES[:1]),
+        ):
             quiet.append(await _quiet(server, installation.mark))
             killed = asyncio.Event()
             begun = installation.workshop.begun
@@ -281,6 +272,7 @@ async def kill(installation: Installation, record: Record, times: int, chance: r
                 record.fault(f"there was no moment '{moment}' before kill {round_number + 1}")
             await asyncio.sleep(chance.uniform(0, KILL_WITHIN))
             killed.set()
+            installation.outposts.leave()
             os.kill(server.process.pid, signal.SIGKILL)
             await server.process.wait()
             await asyncio.gather(*clients)
@@ -289,7 +281,11 @@ async def kill(installation: Installation, record: Record, times: int, chance: r
             record.fault(f"{len(left)} processes outlived kill {round_number + 1}")
         for fault in installation.file_faults():
             record.fault(f"after kill {round_number + 1}: {fault}")
-    async with installation.serving() as server, aiohttp.ClientSession() as session:
+    async with (
+        installation.serving() as server,
+        installation.outposts.manned(server.address, server.key, NODES[:1]),
+        aiohttp.ClientSession() as session,
+    ):
         client = Client(session, server.address, server.key)
         await CONVERSATIONS[0](client, 0)
         await installation.workshop.edit(client, 0)
@@ -306,6 +302,7 @@ async def kill(installation: Installation, record: Record, times: int, chance: r
     return [
         f"killed {times} times, started again each time, {installation.notes} diary entries whole",
         installation.workshop.counts,
+        installation.outposts.counts,
         f"first start {quiet[0]}",
         f"last start  {quiet[-1]}",
     ]
@@ -340,8 +337,9 @@ async def soak(seconds: float, kills: int, seed: int) -> bool:
     lines: list[str] = []
     async with contextlib.AsyncExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vcp-soak-")))
+        beside = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vcp-soak-nodes-")))
         demo = await stack.enter_async_context(started("-m", "app.cli", "demo", "--port", "0"))
-        installation = Installation(home, await address_of(demo, "vcp demo"))
+        installation = Installation(home, beside, await address_of(demo, "vcp demo"), record.fault)
         if seconds > 0:
             print(f"load of {CLIENTS} clients for {seconds:g} s ...", file=sys.stderr)
             lines += await endure(installation, record, seconds)

@@ -260,7 +260,22 @@ async def measure(plan: Plan) -> dict[str, float]:
         figures["dropped clients"] = told["dropped"]
         figures["memory before it, MiB"] = memory
         figures["memory after it, MiB"] = _memory(pid)
+        figures["stop with all clients, s"] = await _stopped(server.process)
         return figures
+
+
+async def _stopped(process: asyncio.subprocess.Process) -> float:
+    """Seconds that a server takes to say goodbye to everybody and to end; one client takes nothing."""
+    assert process.stdin is not None
+    began = time.perf_counter()
+    process.stdin.close()
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            if await process.wait():
+                raise BenchError(f"the server ended with {process.returncode}")
+    except TimeoutError:
+        raise BenchError(f"the server did not stop within {ANSWER_SECONDS:g} s") from None
+    return time.perf_counter() - began
 
 
 def _memory(pid: int) -> float:

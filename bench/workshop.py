@@ -27,7 +27,7 @@ BURST = 200
 
 _JSON_FOLDERS = ("VCPTimedContacts", "VCPTimedResults", "VCPAsyncResults", ".vcp/callbacks", ".vcp/static_values")
 
-_KEEPER = """
+KEEPER = """
 import json, os, sys
 name = json.loads(sys.stdin.read())["name"]
 file = os.open(os.path.join(os.environ["PROJECT_BASE_PATH"], "effects.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -52,7 +52,7 @@ with opener.open(request, timeout=30) as answer:
 
 _TICK = "import time\nprint('it is', int(time.time()))\n"
 
-_INSIDE = """
+INSIDE = """
 import asyncio
 
 class Plugin:
@@ -67,21 +67,17 @@ def create(context):
     return Plugin()
 """
 
-_PROCESS = {"entryPoint": {"type": "python", "command": "python main.py", "interpreter": "server"}}
+PROCESS = {"entryPoint": {"type": "python", "command": "python main.py", "interpreter": "server"}}
+INSIDE_PLUGIN: Mapping[str, Any] = {
+    "pluginType": "hybridservice",
+    "entryPoint": {"type": "python", "script": "plugin.py"},
+    "communication": {"protocol": "direct", "timeout": 20_000},
+}
 _PLUGINS: tuple[tuple[str, str, str, Mapping[str, Any]], ...] = (
-    ("SoakKeeper", "main.py", _KEEPER, {"pluginType": "synchronous", **_PROCESS}),
-    ("SoakLater", "main.py", _LATER, {"pluginType": "asynchronous", **_PROCESS}),
-    ("SoakTick", "main.py", _TICK, {"pluginType": "static", "refreshIntervalCron": "20 * * * * *", **_PROCESS}),
-    (
-        "SoakInside",
-        "plugin.py",
-        _INSIDE,
-        {
-            "pluginType": "hybridservice",
-            "entryPoint": {"type": "python", "script": "plugin.py"},
-            "communication": {"protocol": "direct", "timeout": 20_000},
-        },
-    ),
+    ("SoakKeeper", "main.py", KEEPER, {"pluginType": "synchronous", **PROCESS}),
+    ("SoakLater", "main.py", _LATER, {"pluginType": "asynchronous", **PROCESS}),
+    ("SoakTick", "main.py", _TICK, {"pluginType": "static", "refreshIntervalCron": "20 * * * * *", **PROCESS}),
+    ("SoakInside", "plugin.py", INSIDE, INSIDE_PLUGIN),
 )
 
 
@@ -99,15 +95,11 @@ class Workshop:
         self.tasks: set[str] = set()
         self.begun = {name: asyncio.Event() for name in ("schedule", "callback", "reload")}
         for name, file, source, manifest in _PLUGINS:
-            folder = home / "Plugin" / name
-            folder.mkdir(parents=True)
-            (folder / file).write_text(source, encoding="utf-8")
-            content = {"name": name, "displayName": name, **manifest}
-            (folder / "plugin-manifest.json").write_text(json.dumps(content), encoding="utf-8")
+            write_plugin(home, name, file, source, manifest)
 
     async def put_off(self, client: Client, number: int) -> None:
         """A call that the schedule makes later."""
-        name = _name("task", number)
+        name = unique_name("task", number)
         due = datetime.fromtimestamp(int(time.time()) + DUE_SECONDS, UTC).isoformat()
         call = {"tool_name": "SoakKeeper", "arguments": {"name": name}}
         body = {"schedule_time": due, "task_id": name, "tool_call": call}
@@ -120,12 +112,12 @@ class Workshop:
 
     async def work_behind(self, client: Client, number: int) -> None:
         """A background plugin, whose result comes by a callback."""
-        await self._tool(client, "SoakLater", _name("later", number))
+        await self._tool(client, "SoakLater", unique_name("later", number))
         self.begun["callback"].set()
 
     async def work_inside(self, client: Client, number: int) -> None:
         """A plugin in the server."""
-        await self._tool(client, "SoakInside", _name("inside", number))
+        await self._tool(client, "SoakInside", unique_name("inside", number))
 
     async def edit(self, client: Client, number: int) -> None:
         """A person saves the settings; soon a prompt has the new value."""
@@ -155,15 +147,9 @@ class Workshop:
         return int(found[1]) if found else 0
 
     async def _tool(self, client: Client, tool: str, name: str) -> None:
-        fields = "".join(f",\n{key}:「始」{value}「末」" for key, value in (("name", name),))
-        block = f"<<<[TOOL_REQUEST]>>>\ntool_name:「始」{tool}「末」{fields}\n<<<[END_TOOL_REQUEST]>>>"
-        headers = {**client.headers, "Content-Type": "text/plain"}
-        async with client.session.post(
-            client.address + "/v1/human/tool", data=block.encode(), headers=headers
-        ) as response:
-            said = await response.text()
-            if response.status != 200 or name not in said:
-                raise WrongAnswerError(f"{tool} got status {response.status}: {said[:200]}")
+        status, said = await human_tool(client, tool, name=name)
+        if status != 200 or name not in said:
+            raise WrongAnswerError(f"{tool} got status {status}: {said[:200]}")
 
     @property
     def conversations(self) -> tuple[Conversation, ...]:
@@ -179,8 +165,8 @@ class Workshop:
     @property
     def counts(self) -> str:
         """How much of everything there was."""
-        acknowledged = len(_lines(self._home / "acknowledged.log"))
-        effects = len(_lines(self._home / "effects.log"))
+        acknowledged = len(lines_of(self._home / "acknowledged.log"))
+        effects = len(lines_of(self._home / "effects.log"))
         return f"{len(self.tasks)} tasks put off, {effects} ran; {acknowledged} callbacks; {self._edits} edits"
 
     def faults(self) -> list[str]:
@@ -194,9 +180,9 @@ class Workshop:
                     continue  # moved on since it was listed
                 except ValueError as error:
                     faults.append(f"not whole: {folder}/{path.name}: {error}")
-        runs = Counter(_lines(self._home / "effects.log"))
+        runs = Counter(lines_of(self._home / "effects.log"))
         faults += [f"{name} ran {count} times" for name, count in runs.items() if count > 1]
-        for name in _lines(self._home / "acknowledged.log"):
+        for name in lines_of(self._home / "acknowledged.log"):
             path = self._home / "VCPAsyncResults" / f"SoakLater-{name}.json"
             if not path.is_file() or name not in path.read_text("utf-8"):
                 faults.append(f"the result of {name} was acknowledged and is lost")
@@ -218,10 +204,29 @@ def _messages(body: Mapping[str, object]) -> Iterable[object]:
     return messages
 
 
-def _name(kind: str, number: int) -> str:
+def write_plugin(home: Path, name: str, file: str, source: str, manifest: Mapping[str, Any]) -> None:
+    """A plugin of one file."""
+    folder = home / "Plugin" / name
+    folder.mkdir(parents=True)
+    (folder / file).write_text(source, encoding="utf-8")
+    content = {"name": name, "displayName": name, **manifest}
+    (folder / "plugin-manifest.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+async def human_tool(client: Client, tool: str, /, **fields: str) -> tuple[int, str]:
+    """Status and text of the answer to a person's call."""
+    written = "".join(f",\n{key}:「始」{value}「末」" for key, value in fields.items())
+    block = f"<<<[TOOL_REQUEST]>>>\ntool_name:「始」{tool}「末」{written}\n<<<[END_TOOL_REQUEST]>>>"
+    headers = {**client.headers, "Content-Type": "text/plain"}
+    async with client.session.post(client.address + "/v1/human/tool", data=block.encode(), headers=headers) as response:
+        return response.status, await response.text()
+
+
+def unique_name(kind: str, number: int) -> str:
+    """A name that no other call has."""
     return f"{kind}-{number}-{os.urandom(4).hex()}"
 
 
-def _lines(path: Path) -> list[str]:
+def lines_of(path: Path) -> list[str]:
     """Whole lines of a file, none when it is not there."""
     return path.read_text("utf-8").split("\n")[:-1] if path.is_file() else []

@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 
 from app.config.durable import write_atomic
@@ -24,6 +25,9 @@ log = logging.getLogger(__name__)
 MAX_WAITING = 1000
 """Results that wait for the main server; beyond that the oldest are not sent. Their files stay."""
 
+REST_SECONDS = 0.02
+"""Pause after each result: servers limit messages a second, and how many results may wait to be written."""
+
 MAX_FILE_BYTES = 4 * 1024 * 1024
 
 FORWARDS_FILE = Path(".vcp") / "node_forwards.json"
@@ -33,7 +37,7 @@ class Forwards:
     """Sends results in the order in which they came.
 
     ``line`` gives the line of now, None while there is none; ``offered`` tells whose results are sent; ``name`` is the
-    node's. The protocol has no receipt: a result counts as sent when the network has taken it.
+    node's. A result counts as sent when the main server has read it; one of which that is not known is sent again.
     """
 
     def __init__(
@@ -51,7 +55,8 @@ class Forwards:
         self._offered = offered
         self._max_bytes = max_bytes
         self._name = name
-        self._waiting: dict[tuple[str, str], None] = {}
+        self._waiting: dict[tuple[str, str], int] = {}
+        self._heard = count()
         self._kept: tuple[tuple[str, str], ...] = ()
         self._woken = asyncio.Event()
 
@@ -59,7 +64,7 @@ class Forwards:
         """A background result is there."""
         if isinstance(event, BackgroundResult) and self._offered(event.plugin):
             self._waiting.pop((event.plugin, event.task_id), None)  # a newer one takes its place at the end
-            self._waiting[event.plugin, event.task_id] = None
+            self._waiting[event.plugin, event.task_id] = next(self._heard)
             while len(self._waiting) > MAX_WAITING:
                 plugin, _ = next(iter(self._waiting))
                 log.error(
@@ -75,7 +80,7 @@ class Forwards:
     async def run(self) -> None:
         """Send what waits, and what comes; ends when it is cancelled."""
         for key in await asyncio.to_thread(_read, self._path):
-            self._waiting.setdefault(key, None)
+            self._waiting.setdefault(key, next(self._heard))
         self._kept = tuple(self._waiting)
         self._woken.set()
         while True:
@@ -88,7 +93,8 @@ class Forwards:
 
     async def _send_first(self, line: Line) -> bool:
         """Send the oldest; False when the line is gone."""
-        plugin, task = key = next(iter(self._waiting))
+        key, heard = next(iter(self._waiting.items()))
+        plugin, task = key
         body = await asyncio.to_thread(self._results.read, plugin, task)
         if isinstance(body, Missing):
             log.warning("the result of a task of plugin %s is not sent: its file is gone or cannot be read", plugin)
@@ -96,9 +102,12 @@ class Forwards:
             data = encoded(forwarded(self._name, plugin, task, body))
             if len(data) > self._max_bytes():
                 log.error("the result of a task of plugin %s is not sent: it is over NodeMaxFrameMB", plugin)
-            elif not await line.send(data):
+            elif not await line.deliver(data):
                 return False
-        self._waiting.pop(key, None)
+            else:
+                await asyncio.sleep(REST_SECONDS)
+        if self._waiting.get(key) == heard:  # else a newer one came meanwhile
+            del self._waiting[key]
         return True
 
     async def _keep(self) -> None:

@@ -106,6 +106,19 @@ class Line:
             self._sent += 1
         return True
 
+    async def deliver(self, message: bytes) -> bool:
+        """Send a message and wait until the main server has read it; False when the line is gone before.
+
+        The answer to a ping that is sent behind the message is the receipt that the protocol does not have.
+        """
+        if not await self.send(message):
+            return False
+        try:
+            await (await self._wire.ping())
+        except ConnectionClosed:
+            return False
+        return self.open  # a server that refused the message says goodbye right behind its answer
+
     async def receive(self) -> bytes:
         """The next message; raises ConnectionClosed at the end."""
         return await self._wire.recv(decode=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -42,6 +43,7 @@ def server_metrics(
     events.listen(metrics.observe, *OBSERVED)
     metrics.watch("vcp_ready", "1 while requests are served and every part is well.", ready)
     metrics.watch("vcp_running_turns", "Turns that run now.", running_turns)
+    metrics.watch("vcp_tasks", "Tasks of the event loop.", lambda: len(asyncio.all_tasks()))
     metrics.watch(
         "vcp_plugin_processes",
         "Processes of plugins that run now, and calls that wait for a place.",

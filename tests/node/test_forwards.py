@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
+from app.extend import BackgroundResult
 from app.node.forwards import FORWARDS_FILE, MAX_WAITING, forwarded
 from tests.node.bench import main_end, running_node, until
-from tests.server import run, write_plugin
+from tests.server import run, running, write_plugin
 
 LATER = """
 import json, os, sys, time, urllib.request
@@ -60,6 +62,77 @@ def test_a_result_that_comes_while_the_line_is_down_is_sent_when_it_is_up_also_a
             link, _ = await main.introduced()
             assert (await link.receive("plugin_callback_forward"))["callbackData"] == EXPECTED
             await until(lambda: json.loads(kept.read_text()) == [])
+
+    run(test())
+
+
+def test_a_result_on_a_line_that_loses_it_without_a_word_is_sent_again_on_the_next(tmp_path: Path) -> None:
+    """P81: what the network has taken need not have arrived."""
+    folder = write_plugin(tmp_path, "Later", LATER, pluginType="asynchronous")
+
+    async def test() -> None:
+        async with main_end() as main, running_node(tmp_path, main.url) as node:
+            link, _ = await main.introduced()
+            await link.call("1", "Later")
+            link.connection.transport.pause_reading()
+            (folder / "go").touch()
+            stored = tmp_path / "VCPAsyncResults" / "Later-t-1.json"
+            await until(stored.exists)
+            await until(lambda: (tmp_path / FORWARDS_FILE).exists())
+            await asyncio.sleep(0.05)
+            link.connection.transport.abort()
+            await until(lambda: not node.node.connected)
+            link, _ = await main.introduced()
+            assert (await link.receive("plugin_callback_forward"))["callbackData"] == EXPECTED
+            await until(lambda: json.loads((tmp_path / FORWARDS_FILE).read_text()) == [])
+
+    run(test())
+
+
+def test_a_newer_result_of_a_task_is_sent_after_the_one_that_is_on_its_way(tmp_path: Path) -> None:
+    write_plugin(tmp_path, "Later", LATER, pluginType="asynchronous")
+
+    async def test() -> None:
+        async with main_end() as main, running_node(tmp_path, main.url) as node:
+            link, _ = await main.introduced()
+            link.connection.transport.pause_reading()
+            results = node.services.background_results
+            for state in ("half", "whole"):
+                await results.store("Later", "t-1", {"state": state})
+                node.services.events.publish(BackgroundResult("Later", "t-1", {"state": state}, None))
+                await until(lambda: (tmp_path / FORWARDS_FILE).exists())
+                await asyncio.sleep(0.05)  # the first is on its way, which nothing here can tell
+            link.connection.transport.resume_reading()
+            states = [(await link.receive("plugin_callback_forward"))["callbackData"]["state"] for _ in range(2)]
+            assert states == ["half", "whole"]
+
+    run(test())
+
+
+@pytest.mark.parametrize(("count", "limit", "connections"), [(130, 120, 1), (70, 60, 3)])
+def test_many_results_that_waited_all_reach_our_server(
+    tmp_path: Path, count: int, limit: int, connections: int
+) -> None:
+    """More than a client may send in a second; what a server that hangs up has refused comes again."""
+    home = tmp_path / "node"
+    write_plugin(home, "Later", LATER, pluginType="asynchronous")
+    names = [f"t-{number}" for number in range(count)]
+    for folder in (home / "VCPAsyncResults", home / ".vcp"):
+        folder.mkdir()
+    for name in names:
+        (home / "VCPAsyncResults" / f"Later-{name}.json").write_text('{"state": "done"}')
+    (home / FORWARDS_FILE).write_text(json.dumps([["Later", name] for name in names]))
+    stored = tmp_path / "server" / "VCPAsyncResults"
+
+    async def test() -> None:
+        async with (
+            running(
+                tmp_path / "server", "http://127.0.0.1:9", config=["VCP_Key=k", f"SocketFramesPerSecond={limit}"]
+            ) as server,
+            running_node(home, server.url, key=lambda: "k") as node,
+        ):
+            await until(lambda: len(list(stored.glob("Later-*.json"))) == count)
+            assert sum("connected to" in text for text in node.told) <= connections, node.told
 
     run(test())
 

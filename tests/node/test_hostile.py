@@ -5,15 +5,33 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed
 
 from app.node.session import MAX_COMPLAINTS
+from tests.hub.test_frames import JSON
 from tests.node.bench import main_end, running_node, until
 from tests.server import ECHO, run, write_plugin
+
+INSIDE = """
+class Plugin:
+    async def call(self, call, context):
+        return dict(call.arguments)
+
+def create(context):
+    return Plugin()
+"""
+
+IN_PROCESS: dict[str, Any] = {
+    "entryPoint": {"type": "python", "script": "main.py"},
+    "communication": {"protocol": "direct"},
+}
 
 JUNK: tuple[Any, ...] = (
     "",
@@ -86,6 +104,48 @@ def test_values_without_number_are_neither_read_from_the_main_server_nor_sent_to
             assert len((await link.call("2", "Many", count="300"))["result"]) == 300
 
     run(test())
+
+
+IDS = st.sampled_from(["1", "2", "", "\x00", "x" * 300])
+NAMES = st.sampled_from(["Echo", "echo", "Echo.run", "internal_request_file", "internal_request_cancel", "\ud800"])
+ARGUMENTS = JSON | st.fixed_dictionaries(
+    {}, optional={"text": JSON, "fileUrl": JSON | st.just("file:///etc/passwd"), "offset": JSON, "length": JSON}
+)
+MESSAGES = st.builds(
+    lambda kind, data: {"type": kind, "data": data},
+    st.sampled_from(["execute_tool", "cancel_tool"]),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "requestId": IDS | JSON,
+            "toolName": NAMES | JSON,
+            "toolArgs": ARGUMENTS,
+            "_vcpContext": JSON | st.fixed_dictionaries({"depth": JSON, "turnId": JSON, "source": JSON}),
+        },
+    ),
+)
+
+
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.large_base_example])
+@given(messages=st.lists(MESSAGES, min_size=20, max_size=60))
+def test_whatever_stands_in_a_request_the_next_one_is_served_over_the_same_line(
+    caplog: pytest.LogCaptureFixture, messages: list[dict[str, Any]]
+) -> None:
+    async def test(home: Path) -> None:
+        write_plugin(home, "Echo", INSIDE, pluginType="hybridservice", **IN_PROCESS)
+        async with main_end() as main, running_node(home, main.url):
+            link, _ = await main.introduced()
+            for message in messages:
+                await link.connection.send(json.dumps(message))
+            await link.execute("last", "Echo", text="alive")
+            while (answer := await link.receive("tool_result"))["requestId"] != "last":
+                assert answer["status"] in ("success", "error")
+            assert answer["result"] == {"text": "alive"}
+            assert main.tries == 1
+
+    with tempfile.TemporaryDirectory() as folder:
+        run(test(Path(folder)))
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 @pytest.mark.parametrize(
