@@ -117,6 +117,18 @@ def test_whatever_a_call_holds_its_tool_is_known(value: Any, name: str) -> None:
     assert silent_if_held("Files", plugin(READ, WRITE), call(**{name: value, "command": value})) is not None
 
 
+@pytest.mark.parametrize("rule", ["gpu#novel_read", "other#Novel-Read", "novel_read"])
+@pytest.mark.parametrize(("tool", "word"), [("novel_read", None), ("Files", "Read"), ("gpu#Files.ReadFile", None)])
+def test_a_rule_about_a_nodes_command_by_its_own_name_holds_on_any_node(rule: str, tool: str, word: str | None) -> None:
+    spec = plugin(READ, WRITE, origin="node")
+    assert silent_if_held(rule, spec, call(tool, **({} if word is None else {"command": word}))) is True
+
+
+def test_what_the_router_makes_of_a_name_counts_whatever_the_name() -> None:
+    meant = ToolCall("c", "alias", {}, command="WriteFile")
+    assert silent_if_held("Files:Write", plugin(READ, WRITE), meant) is True
+
+
 def spelled(mark: str) -> st.SearchStrategy[str]:
     """One letter in the ways in which readers that are not strict take it for the same."""
     wide, bold = chr(ord(mark) + 0xFEE0), chr(0x1D400 + ord(mark.upper()) - ord("A"))
