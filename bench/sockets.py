@@ -42,6 +42,8 @@ LONG_BYTES = 8 * 1024
 BACKLOG_STEP = 100
 """Clients that connect at a time."""
 
+CLOSE_FRAME = 0x88
+
 ANSWER_SECONDS = 60.0
 
 
@@ -142,6 +144,8 @@ class _Counting(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._open:
             self._group.received(len(data))
+            if data[0] == CLOSE_FRAME:  # nothing else comes at that time, so it begins a block of its own
+                self._transport.close()
             return
         self._head += data
         if b"\r\n\r\n" in self._head:
@@ -150,6 +154,7 @@ class _Counting(asyncio.Protocol):
             self._group.received(len(self._head.partition(b"\r\n\r\n")[2]))
             if not self._reads:
                 self._transport.pause_reading()
+                self._group.stuck.append(self._transport)
 
 
 class _Group:
@@ -157,6 +162,7 @@ class _Group:
 
     def __init__(self) -> None:
         self.opened = 0
+        self.stuck: list[asyncio.Transport] = []
         self.bytes = 0
         self.last = 0.0
         self._changed = asyncio.Event()
@@ -190,6 +196,8 @@ async def be_clients(port: int) -> None:
                 await asyncio.gather(*(loop.create_connection(client, "127.0.0.1", port) for _ in range(count)))
             await group.until(partial(group.has, clients=expected))
         await group.until(partial(group.has, length=job.get("bytes", 0)))
+        for transport in group.stuck if job.get("resume") else ():
+            transport.resume_reading()
         print(orjson.dumps({"bytes": group.bytes, "last": group.last}).decode(), flush=True)
 
 
@@ -260,12 +268,13 @@ async def measure(plan: Plan) -> dict[str, float]:
         figures["dropped clients"] = told["dropped"]
         figures["memory before it, MiB"] = memory
         figures["memory after it, MiB"] = _memory(pid)
+        await clients.ask(kind="VCPInfo", resume=True)
         figures["stop with all clients, s"] = await _stopped(server.process)
         return figures
 
 
 async def _stopped(process: asyncio.subprocess.Process) -> float:
-    """Seconds that a server takes to say goodbye to everybody and to end; one client takes nothing."""
+    """Seconds that a server takes to say goodbye to everybody and to end."""
     assert process.stdin is not None
     began = time.perf_counter()
     process.stdin.close()
