@@ -9,16 +9,18 @@ import os
 import signal
 import sys
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 from app.cli.approval_questions import ask_here
-from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, NoModel, configured, home_option, reader, run
+from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, NoModel, configured, home_option, printable, reader, run
 from app.config.keys import server_key
 from app.config.snapshot import Config
 from app.errors import ConfigError, NotFoundError, both
 from app.extend import CallContext, Door, ErrorKind, Json, ToolCall
 from app.home.lock import Owner, owner_of
+from app.home.running_approvals import waiting_approvals
 from app.home.running_server import call_through, request_text
+from app.protocol.arguments import fold
 from app.protocol.call_depth import check_depth, environment_depth
 from app.protocol.json_text import pretty_json
 from app.protocol.timestamps import iso_millis
@@ -27,6 +29,9 @@ from app.tools.rendering import result_object
 from app.tools.router import Router, no_such_tool
 from app.web.app import create_app
 from app.web.server import serve
+
+PATIENCE_SECONDS = 1.0
+"""How long the server may be silent before the command looks whether the call waits for approval."""
 
 
 def add_to(commands: Commands) -> None:
@@ -58,15 +63,33 @@ def _tool(options: argparse.Namespace) -> int:
 
 async def _through(owner: Owner, key: str, tool: str, arguments: dict[str, str], depth: int) -> int:
     _end_on_sigterm()
+    calling = asyncio.ensure_future(call_through(owner, key, request_text(tool, arguments), depth=depth))
     try:
-        answer = await call_through(owner, key, request_text(tool, arguments), depth=depth)
+        answered, _ = await asyncio.wait({calling}, timeout=PATIENCE_SECONDS)
+        if not answered:
+            await _tell_of_waiting(owner, key, tool)
+        answer = await calling
     except asyncio.CancelledError:
+        calling.cancel()
         print(both("服务器会继续执行该工具", "the server goes on with the tool"), file=sys.stderr)
         raise
     value = answer.value
     if not answer.ok and isinstance(value, dict) and value.get("plugin_execution_error") == no_such_tool(tool):
         raise NotFoundError(no_such_tool(tool))
     return _tell(value, ok=answer.ok)
+
+
+async def _tell_of_waiting(owner: Owner, key: str, tool: str) -> None:
+    """Say on stderr that the call waits for a person's word, if one of this tool does (spec 7.6)."""
+    with suppress(ConfigError):  # a server that does not tell; what the call meets is told by the call
+        for request in await waiting_approvals(owner, key):
+            if fold(str(request.get("toolName"))) == fold(tool):
+                which = printable(str(request["requestId"]))
+                print(
+                    both(f"等待批准：vcp approve {which}", f"it waits for approval: vcp approve {which}"),
+                    file=sys.stderr,
+                    flush=True,
+                )
 
 
 async def _alone(config: Config, key: str, tool: str, arguments: dict[str, str], depth: int) -> int:

@@ -175,6 +175,28 @@ def test_an_unknown_request_and_a_wrong_key_end_with_2(
     run(main())
 
 
+def test_a_tool_command_that_waits_for_a_person_says_so_with_the_way_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with owned(tmp_path, Tools("Danger")) as server:
+            process = await asyncio.create_subprocess_exec(
+                *(*VCP, "tool", "Danger", "n=1"),
+                cwd=tmp_path,
+                env=environment({"Key": KEY}),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            assert process.stderr is not None
+            told = (await asyncio.wait_for(process.stderr.readline(), LONGEST)).decode()
+            (waiting,) = server.services.approvals.pending()
+            assert f"waits for approval: vcp approve {waiting.id}" in told
+            server.services.approvals.answer(waiting.id, True, by="the test")
+            out, errors = await process.communicate()
+            assert (process.returncode, errors) == (0, b"")
+            assert "Danger said" in out.decode()
+
+    run(main())
+
+
 def test_a_call_alone_without_a_terminal_is_refused_with_the_way_out(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
