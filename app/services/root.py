@@ -42,6 +42,7 @@ from app.reload.watcher import Pace, Watcher
 from app.schedule.folder import TaskFolder
 from app.schedule.runner import ScheduleRunner
 from app.services import observing, plugin_hosts, prompts, schedules, turns, upstreams
+from app.services.client_secrets import ClientSecrets
 from app.services.far_nodes import node_files
 from app.services.ids import Ids
 from app.services.in_force import InForce
@@ -116,6 +117,7 @@ class Services:
         self.dumps = observing.debug_dumps(self.in_force, self.events)
         self.model_redirect = ModelRedirect(config.home, time.monotonic)
         self.auth_code = AuthCode(config.home)
+        secrets = ClientSecrets(lambda: self.config, lambda: self.key, lambda: self.found_plugins, self.auth_code)
         self.side_requests = side_client(self.in_force.plugin_environ, self.in_force.chain_headers)
         self.upstream = upstreams.upstream_client(config, resolver)
         self.running = RunningTurns(lambda: self.settings.max_running_turns)
@@ -160,7 +162,7 @@ class Services:
             self.in_force,
             self.events,
             plugins=lambda: self.found_plugins,
-            auth_code=self.auth_code,
+            secrets=secrets,
             background_results=self.background_results,
             own_tools=own_tools,
             placeholders=self._placeholder_sources,

@@ -24,7 +24,6 @@ from app.services import far_nodes
 from app.services.client_secrets import ClientSecrets
 from app.services.in_force import InForce
 from app.services.tool_socket import tool_clients
-from app.tools.auth_code import AuthCode
 from app.tools.background_results import BackgroundResults
 from app.tools.router import Router
 
@@ -36,7 +35,7 @@ class Sockets:
 
     ``own_tools`` are the sources of tools of this server itself, which win against those of nodes and tool clients;
     ``further`` are those that nodes and tool clients bring. ``plugins``, ``placeholders`` and ``router`` are asked at
-    each use. With ``keep`` what VCPLog clients missed outlives the process.
+    each use; clients are never told ``secrets``. With ``keep`` what VCPLog clients missed outlives the process.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class Sockets:
         events: EventBus,
         *,
         plugins: Callable[[], PluginSet],
-        auth_code: AuthCode,
+        secrets: ClientSecrets,
         background_results: BackgroundResults,
         own_tools: Sequence[ToolSource],
         placeholders: Callable[[], Iterable[PlaceholderSource]],
@@ -55,7 +54,6 @@ class Sockets:
     ) -> None:
         self._in_force = in_force
         self._plugins = plugins
-        secrets = ClientSecrets(lambda: in_force.config, lambda: in_force.key, plugins, auth_code)
 
         # Who is connected.
         self.node_keys = NodeKeys(in_force.home, time.monotonic)

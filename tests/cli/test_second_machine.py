@@ -16,7 +16,7 @@ from tests.program import ROOT, started
 from tests.server import ECHO, write_plugin
 
 TEXT = (ROOT / "docs" / "nodes.md").read_text(encoding="utf-8")
-LONGEST = 20.0
+LONGEST = 60.0
 
 
 def until(told: Callable[[], bool]) -> None:

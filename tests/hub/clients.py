@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
 
 from tests.server import KEY
 
@@ -45,6 +47,17 @@ class Wire:
             message = await self.receive()
             if message.get("type") == kind:
                 return message
+
+    async def goodbye(self, *, after_more: bool = False) -> tuple[int, str]:
+        """Code and reason with which the server hangs up: next of all, or after whatever else it says."""
+        with pytest.raises(ConnectionClosed) as closed:
+            message = await self.connection.recv()
+            while after_more:
+                message = await self.connection.recv()
+            raise AssertionError(message)
+        received = closed.value.rcvd
+        assert received is not None, "it hung up without a word"
+        return received.code, received.reason
 
     async def nothing_waits(self) -> None:
         """Everything that the server had sent before has been received: a ping comes back behind it."""

@@ -29,6 +29,8 @@ from app.web.server import serve as serve_app
 from tests.waiting import until as until
 
 NODE_KEY = "node-key"
+SECONDS = 60
+"""A wait that takes longer hangs."""
 
 
 class Link:
@@ -44,7 +46,7 @@ class Link:
 
     async def receive(self, kind: str = "") -> Any:
         """The data of the next message, or of the next of this type."""
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(SECONDS):
             while True:
                 message = json.loads(await self.connection.recv())
                 assert message.keys() == {"type", "data"}
@@ -78,7 +80,7 @@ class MainEnd:
         self._joined: asyncio.Queue[Link] = asyncio.Queue()
 
     async def joined(self) -> Link:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(SECONDS):
             return await self._joined.get()
 
     async def introduced(self) -> tuple[Link, Any]:
@@ -129,7 +131,7 @@ class RunningNode:
         """Ask it to end and wait until it has."""
         self.services.stopping.begin(self.services.settings.shutdown_seconds)
         self.leaving.set()
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(SECONDS):
             await asyncio.shield(self.work)
 
 

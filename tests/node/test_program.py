@@ -13,7 +13,7 @@ import pytest
 
 from app.home.lock import own_home
 from tests.cli.commands import PLUGIN_SLEEPER, refused
-from tests.node.bench import MainEnd, main_end, until
+from tests.node.bench import SECONDS, MainEnd, main_end, until
 from tests.plugins.watching import appears, vanishes
 from tests.program import VCP, environment
 from tests.server import ECHO, run, write_plugin
@@ -39,7 +39,7 @@ class Process:
     async def prints(self, words: str) -> None:
         """Read what it prints until these words came."""
         assert self.process.stdout is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(SECONDS):
             while words not in self.printed:
                 line = await self.process.stdout.readline()
                 assert line, f"it ended: {self.printed} {self.logged}"
@@ -47,7 +47,7 @@ class Process:
 
     async def stop(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(SECONDS):
             rest, _ = await self.process.communicate()
         self.printed += rest.decode()
         assert self.process.returncode is not None

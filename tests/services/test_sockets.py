@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from app.config.snapshot import load
-from app.hub.clients import ClientType
 from tests.hub.tool_clients.wire_tool_clients import CONFIG, UPSTREAM, registered, tool_client
 from tests.server import run, running
 
@@ -20,16 +19,5 @@ def test_a_time_limit_that_is_reloaded_holds_for_tools_of_clients_that_are_here_
             services.apply(load(tmp_path, {**services.config.environ, "ToolSocketSeconds": "7"}))
             spec = services.router.find_spec("roll")
             assert spec is not None and spec.timeout == 7
-
-    run(main())
-
-
-def test_tool_clients_are_counted_beside_those_of_the_hub(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with running(tmp_path, UPSTREAM, config=CONFIG) as server, tool_client(server):
-            shown = (await server.client.get("/metrics")).text
-            for kind in ClientType:
-                count = 1 if kind is ClientType.TOOL_CLIENT else 0
-                assert f'vcp_clients{{type="{kind}"}} {count}.0' in shown
 
     run(main())

@@ -23,7 +23,7 @@ from tests.waiting import until as until
 
 KEY = "key-of-sockets"
 KIB = 1024
-SECONDS = 15
+SECONDS = 60
 """A test that takes longer hangs."""
 
 LIMITS = SocketLimits(

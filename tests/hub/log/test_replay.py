@@ -7,8 +7,9 @@ import json
 import logging
 import os
 import stat
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -457,3 +458,18 @@ def test_what_was_written_is_what_is_read(tmp_path: Path) -> None:
     assert {number: (one.at, json.loads(one.data)) for number, one in found.messages.items()} == {
         number: (one.at, json.loads(one.data)) for number, one in kept.items()
     }
+
+
+def test_a_device_that_is_here_at_the_stop_counts_as_seen_until_then(tmp_path: Path) -> None:
+    """The days for which it is remembered begin with its last moment."""
+
+    async def main() -> None:
+        async with AsyncExitStack() as there:
+            async with serving(tmp_path, pace=ReplayPace(stable=0, between=0, write=60)) as server:
+                await there.enter_async_context(device(server))
+                here = time.time()
+            ((name, seen, missed),) = read_missed(tmp_path / REPLAY_FILE).devices
+            assert (name, list(missed)) == ("phone", [])
+            assert seen >= here
+
+    run(main())
