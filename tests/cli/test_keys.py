@@ -249,6 +249,7 @@ def test_a_key_that_is_made_beside_a_running_server_counts_at_once_and_so_does_i
             key = of_node(capsys, tmp_path, "workshop").out.strip()
             url = address(server.base_url.removesuffix("/v1"), PATHS[ClientType.NODE], key)
             async with connected(url) as node:
+                await node.send({"type": "report_ip", "data": {}})  # it waits for no acknowledgement
                 await node.nothing_waits()
                 assert of_node(capsys, tmp_path, "workshop", "--revoke").code == 0
                 assert (await node.goodbye())[0] == 1008

@@ -313,6 +313,7 @@ def test_no_plugin_speaks_as_the_server_to_nodes_and_people(
             connected(address(server.url, "/vcp-distributed-server")) as node,
             connected(address(server.url)) as reader,
         ):
+            await node.send({"type": "report_ip", "data": {"serverName": "n"}})  # it waits for no acknowledgement
             await server.stream("go")
             assert {(await logged(reader))["tool_name"] for _ in types} == set(types)
             server.services.events.publish(Pushed("P", "execute_tool", order, target))
