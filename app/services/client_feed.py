@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from app.config.snapshot import Config
+from app.extend import Event
 from app.hub.chrome import Chrome
 from app.hub.hub import Hub
 from app.hub.log.feed import HEARD, LogFeed
@@ -14,6 +16,7 @@ from app.hub.log.replay import LogReplay
 from app.hub.log.replay_file import REPLAY_FILE
 from app.hub.masks import Masks
 from app.observe.bus import EventBus
+from app.observe.call_log import log_event
 from app.plugins.discovery import PluginSet
 from app.services.in_force import InForce
 
@@ -75,6 +78,11 @@ def _configured(config: Config) -> tuple[str, ...]:
     )
     long = (value for value in others if len(value) >= _SHORTEST_VALUE and len(value.split()) == 1)
     return (*own, *upstreams, *long)
+
+
+def call_log(secrets: Callable[[], Iterable[str]]) -> Callable[[Event], None]:
+    """What writes the lines of turns and calls, without secrets."""
+    return partial(log_event, clean=Masks(secrets).text)
 
 
 def log_replay(in_force: InForce, hub: Hub, *, keep: bool) -> LogReplay:

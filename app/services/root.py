@@ -33,7 +33,7 @@ from app.extend import (
 from app.hub.nodes.keys import NodeKeys
 from app.hub.nodes.nodes import Nodes
 from app.observe.bus import EventBus
-from app.observe.call_log import LOGGED, log_event
+from app.observe.call_log import LOGGED
 from app.plugins.callbacks import Callbacks
 from app.plugins.discovery import PluginSet
 from app.plugins.hosts import PluginHost
@@ -53,7 +53,7 @@ from app.services import (
     turns,
     upstreams,
 )
-from app.services.client_feed import ClientSecrets, feed_clients, log_replay
+from app.services.client_feed import ClientSecrets, call_log, feed_clients, log_replay
 from app.services.far_nodes import far_nodes, node_files
 from app.services.ids import Ids
 from app.services.in_force import InForce
@@ -124,7 +124,7 @@ class Services:
         # What needs nothing but the configuration.
         self._ids = Ids()
         self.events = EventBus()
-        self.events.listen(log_event, *LOGGED)
+        self.events.listen(call_log(lambda: self._secrets()), *LOGGED)
         self.dumps = observing.debug_dumps(self.in_force, self.events)
         self.model_redirect = ModelRedirect(config.home, time.monotonic)
         self.auth_code = AuthCode(config.home)
@@ -183,7 +183,9 @@ class Services:
         # Tools: the one way to call them, and calls that are put off.
         task_folder = TaskFolder(config.home)
         self.intake = schedules.task_intake(self.in_force, task_folder, told=lambda: self.schedule.look_again())
-        secrets = ClientSecrets(lambda: self.config, lambda: self.key, lambda: self.found_plugins, self.auth_code)
+        secrets = self._secrets = ClientSecrets(
+            lambda: self.config, lambda: self.key, lambda: self.found_plugins, self.auth_code
+        )
         self.approvals = approving.approvals(self.in_force, self.hub, self.events, self._ids.new, secrets)
         self._lifecycles += (self.approvals,)
         own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake), self.approvals)
