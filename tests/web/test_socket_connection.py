@@ -104,14 +104,19 @@ def test_what_a_dropped_client_held_is_given_back_though_it_never_reads(
 ) -> None:
     monkeypatch.setattr(socket_connection, "CLOSE_SECONDS", 0.05)
 
+    def all_now() -> weakref.WeakSet[SocketConnection]:
+        return weakref.WeakSet(one for one in gc.get_objects() if isinstance(one, SocketConnection))
+
     async def main() -> None:
+        of_other_tests = all_now()
         async with site(tmp_path) as place, raw(place):
             await fill(place)
             while place.last.open.send(BLOCK):
                 pass
             await until(lambda: place.last.codes == [1013])
             await until(lambda: place.last.open.waiting == 0)
-            connections = weakref.WeakSet(one for one in gc.get_objects() if isinstance(one, SocketConnection))
+            connections = all_now() - of_other_tests
+            assert len(connections) == 1
             place.handlers.clear()
             await asyncio.sleep(0.01)
             gc.collect()
