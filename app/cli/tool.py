@@ -12,7 +12,8 @@ import time
 from contextlib import AsyncExitStack, suppress
 
 from app.cli.approval_questions import ask_here
-from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, NoModel, configured, home_option, printable, reader, run
+from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, NoModel, configured, home_option, reader, run
+from app.cli.terminal import printable
 from app.config.keys import server_key
 from app.config.snapshot import Config
 from app.errors import ConfigError, NotFoundError, both

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from app.extend import (
@@ -49,8 +50,19 @@ LOGGED = (
 """The kinds of events that may get a line."""
 
 
-def log_event(event: Event) -> None:
-    """Write the event's line, if it is one of those that get one."""
+MASKED_CHARS = 10_000
+"""Of a message: enough that no secret is cut where the line ends, and not all that a hostile tool can write."""
+
+
+def log_event(event: Event, clean: Callable[[str], str] = str) -> None:
+    """Write the event's line, if it is one of those that get one.
+
+    ``clean`` takes secrets out of messages: tools and model APIs may repeat any in their errors.
+    """
+
+    def said(text: str) -> str:
+        return _line(clean(text[:MASKED_CHARS]), MAX_TEXT)
+
     match event:
         case CallFound() if event.skipped_why:
             log.info("turn %s: call of %s not run: %s", event.turn_id, _line(event.tool, MAX_NAME), event.skipped_why)
@@ -64,7 +76,7 @@ def log_event(event: Event) -> None:
                 _line(event.call.tool, MAX_NAME),
                 event.context.door,
                 event.outcome,
-                f" ({kind.value}: {_line(event.result.message, MAX_TEXT)})" if kind else "",
+                f" ({kind.value}: {said(event.result.message)})" if kind else "",
                 event.waited,
                 event.ran,
             )
@@ -79,7 +91,7 @@ def log_event(event: Event) -> None:
             )
         case ApprovalSettled():
             word = {True: "approved", False: "rejected", None: "not decided"}[event.approved]
-            by, reason = _line(event.by, MAX_TEXT), _line(event.reason, MAX_TEXT)
+            by, reason = _line(event.by, MAX_TEXT), said(event.reason)
             log.info(
                 "%s of %s: %s%s%s",
                 event.request_id,
@@ -101,7 +113,7 @@ def log_event(event: Event) -> None:
                 event.outcome.value,
                 event.rounds,
                 event.calls,
-                f": {_line(event.error, MAX_TEXT)}" if event.error else "",
+                f": {said(event.error)}" if event.error else "",
             )
         case TaskScheduled():
             log.info("%s is due at %s", _task(event), _moment(event.due))
@@ -111,7 +123,7 @@ def log_event(event: Event) -> None:
                 "%s, due at %s: %s",
                 _task(event),
                 _moment(event.due),
-                _line(event.error, MAX_TEXT) if event.error else "success",
+                said(event.error) if event.error else "success",
             )
         case _:
             pass

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from app.config.snapshot import Config
+from app.extend import Event
+from app.hub.masks import Masks
+from app.observe.call_log import log_event
 from app.plugins.discovery import PluginSet
 
 _PICTURES_AND_FILES = ("Image_Key", "File_Key")
@@ -66,3 +70,8 @@ def _configured(config: Config) -> tuple[str, ...]:
     )
     long = (value for value in others if len(value) >= _SHORTEST_VALUE and len(value.split()) == 1)
     return (*own, *upstreams, *long)
+
+
+def call_log(secrets: Callable[[], Iterable[str]]) -> Callable[[Event], None]:
+    """What writes the lines of turns and calls, without secrets."""
+    return partial(log_event, clean=Masks(secrets).text)

@@ -32,7 +32,7 @@ from app.extend import (
 )
 from app.hub.nodes.nodes import Nodes
 from app.observe.bus import EventBus
-from app.observe.call_log import LOGGED, log_event
+from app.observe.call_log import LOGGED
 from app.plugins.callbacks import Callbacks
 from app.plugins.discovery import PluginSet
 from app.plugins.hosts import PluginHost
@@ -42,15 +42,15 @@ from app.reload.watcher import Pace, Watcher
 from app.schedule.folder import TaskFolder
 from app.schedule.runner import ScheduleRunner
 from app.services import observing, plugin_hosts, prompts, schedules, turns, upstreams
-from app.services.client_secrets import ClientSecrets
+from app.services.client_secrets import ClientSecrets, call_log
 from app.services.far_nodes import node_files
+from app.services.guards import password_guard
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.sockets import Sockets
 from app.services.stopping import END_SECONDS, Stopping
 from app.services.watching import home_watcher
 from app.tools.auth_code import AuthCode
-from app.tools.guard import PasswordGuard
 from app.tools.router import Router
 from app.upstream.embeddings import Embeddings
 from app.upstream.side_requests import side_client
@@ -113,11 +113,11 @@ class Services:
         # What needs nothing but the configuration.
         self._ids = Ids()
         self.events = EventBus()
-        self.events.listen(log_event, *LOGGED)
         self.dumps = observing.debug_dumps(self.in_force, self.events)
         self.model_redirect = ModelRedirect(config.home, time.monotonic)
         self.auth_code = AuthCode(config.home)
         secrets = ClientSecrets(lambda: self.config, lambda: self.key, lambda: self.found_plugins, self.auth_code)
+        self.events.listen(call_log(secrets), *LOGGED)
         self.side_requests = side_client(self.in_force.plugin_environ, self.in_force.chain_headers)
         self.upstream = upstreams.upstream_client(config, resolver)
         self.running = RunningTurns(lambda: self.settings.max_running_turns)
@@ -179,7 +179,11 @@ class Services:
         # Tools: the one way to call them, and calls that are put off.
         task_folder = TaskFolder(config.home)
         self.intake = schedules.task_intake(self.in_force, task_folder, told=lambda: self.schedule.look_again())
-        own_guards = (self._password_guard(), schedules.timely_guard(self.in_force, self.intake), self.approvals)
+        own_guards = (
+            password_guard(self.in_force, self.auth_code),
+            schedules.timely_guard(self.in_force, self.intake),
+            self.approvals,
+        )
         self.router = Router(
             (*own_tools, *connected.further),
             (*own_guards, *guards),
@@ -331,13 +335,6 @@ class Services:
 
     def _renew_turn_parts(self) -> None:
         self.turn_parts = self._turn_parts()
-
-    def _password_guard(self) -> PasswordGuard:
-        return PasswordGuard(
-            self.auth_code,
-            enabled=lambda: self.settings.vcp_tool_code,
-            everywhere=lambda: self.settings.vcp_tool_code_everywhere,
-        )
 
     def _file_watcher(self, pace: Pace | None) -> Watcher | None:
         if self._read_config is None or not (self.owns_home and self.settings.live_reload):

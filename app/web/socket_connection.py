@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
 from uvicorn.config import Config
@@ -19,7 +20,8 @@ from websockets.http11 import Request
 from websockets.protocol import State
 
 from app.extend import SocketHandler
-from app.web.socket_flow import BEAT, Backlog, FrameRate, Pings
+from app.web.open_socket import OpenSocket
+from app.web.socket_flow import BEAT, PIECE_BYTES, SMALL_PART_BYTES, Backlog, FrameRate, Pings, Turn
 from app.web.socket_traffic import OpenSockets, SocketLimits, SocketTraffic
 
 log = logging.getLogger(__name__)
@@ -36,12 +38,6 @@ EARLY_BYTES = 64 * 1024
 
 CLOSE_SECONDS = 5.0
 """How long a client may take to say goodbye, or to take what was sent before."""
-
-PIECE_BYTES = 16 * 1024
-"""How much is read before it is looked at who sent too many messages: the work that a flood can do in one step."""
-
-SMALL_PART_BYTES = 4 * 1024
-"""A part of a message that is shorter counts like a whole one: each costs the same, however little is in it."""
 
 CONTROL_BYTES = 125
 """The longest ping; it may come inside a message that is as long as it may be."""
@@ -75,6 +71,8 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self._kind = Opcode.TEXT
         self._rate, self._backlog, self._pings = FrameRate(), Backlog(), Pings()
         self._sent = 0
+        self._unread = bytearray()
+        self._resting: asyncio.Handle | None = None
         self._beat: asyncio.TimerHandle | None = None
 
     # ------------------------------------------------------------------ what the application and handlers use
@@ -98,7 +96,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
             self._opened.tasks.add(task)
             task.add_done_callback(self._opened.tasks.discard)
         self._beat = self.loop.call_later(limits().ping_seconds, self._heartbeat)
-        self._guarded(handler.opened, _OpenSocket(self))
+        self._guarded(handler.opened, OpenSocket(self))
         if self._early and not self.transport.is_closing():
             early, self._early = bytes(self._early), bytearray()
             self.data_received(early)
@@ -173,8 +171,13 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self._pings.missed = 0
         if self._handler is None:
             self._received_early(data)
-            return
-        limits = self._limits()
+        elif self._resting is not None:
+            self._unread += data
+        else:
+            self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        limits, turn = self._limits(), Turn(time.perf_counter())
         self.conn.max_message_size = limits.message_bytes + CONTROL_BYTES
         for start in range(0, len(data), PIECE_BYTES):
             self.conn.receive_data(data[start : start + PIECE_BYTES])
@@ -186,7 +189,28 @@ class SocketConnection(WebSocketsSansIOProtocol):
             if self.conn.parser_exc is not None:
                 self.handle_parser_exception()
                 return
-        self._traffic.hold(self, len(self.conn.reader.buffer) + len(self._message), limits.incoming_bytes)
+            if turn.is_over(time.perf_counter()):
+                self._unread += data[start + PIECE_BYTES :]
+                self._rest(turn.rest)
+                break
+        self._traffic.hold(
+            self, len(self.conn.reader.buffer) + len(self._message) + len(self._unread), limits.incoming_bytes
+        )
+
+    def _rest(self, seconds: float) -> None:
+        """Others have their turn: nothing is read of this client until ``seconds`` of work have been rested from."""
+        self.transport.pause_reading()
+        pause = self._traffic.rests.after(seconds, self.loop.time()) if seconds else 0.0
+        self._resting = self.loop.call_later(pause, self._read_on)
+
+    def _read_on(self) -> None:
+        self._resting = None
+        if self.transport.is_closing():
+            return
+        unread, self._unread = bytes(self._unread), bytearray()
+        self.transport.resume_reading()
+        if unread:
+            self._read(unread)
 
     def _received_early(self, data: bytes) -> None:
         if not self.handshake_initiated:
@@ -354,7 +378,9 @@ class SocketConnection(WebSocketsSansIOProtocol):
         super().connection_lost(exc)
         self._finish(NO_GOODBYE, "lost")
         self._traffic.hold(self, 0, 0)
-        self._message, self._early = bytearray(), bytearray()
+        self._message, self._early, self._unread = bytearray(), bytearray(), bytearray()
+        if self._resting is not None:
+            self._resting.cancel()
         self._opened.connections.discard(self)
         if not self.gone.done():
             self.gone.set_result(None)
@@ -371,29 +397,3 @@ class SocketConnection(WebSocketsSansIOProtocol):
         if self._handler is not None:
             self._traffic.ended[why] += 1
             self._guarded(self._handler.closed, code)
-
-
-class _OpenSocket:
-    """The connection as its handler sees it; uvicorn's has a ``send`` of its own."""
-
-    __slots__ = ("_connection",)
-
-    def __init__(self, connection: SocketConnection) -> None:
-        self._connection = connection
-
-    @property
-    def address(self) -> str:
-        return self._connection.address
-
-    @property
-    def waiting(self) -> int:
-        return self._connection.waiting
-
-    def send(self, text: str | bytes) -> bool:
-        return self._connection.transmit(text)
-
-    def close(self, code: int = 1000, reason: str = "") -> None:
-        self._connection.close(code, reason)
-
-    async def ping(self, seconds: float) -> float | None:
-        return await self._connection.ping(seconds)

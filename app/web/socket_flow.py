@@ -16,6 +16,20 @@ MISSED_PONGS = 2
 OPEN_PINGS = 16
 """Pings of ours that may be unanswered at a time, beside the regular ones."""
 
+PIECE_BYTES = 16 * 1024
+"""How much is read before it is looked at who sent too many messages, and what they cost."""
+
+SMALL_PART_BYTES = 4 * 1024
+"""A part of a message that is shorter counts like a whole one: each costs the same, however little is in it."""
+
+TURN_SECONDS = 0.01
+"""How long one client's messages are read at a stretch."""
+
+HEAVY_SECONDS = 0.05
+REST = 3.0
+LONGEST_REST = 5.0
+"""After a piece that took longer than ``HEAVY_SECONDS``: how many times as long nothing is read, seconds at most."""
+
 BEAT = b"beat"
 """What a regular ping says."""
 
@@ -48,6 +62,41 @@ class FrameRate:
             self._answers -= 1
             return True
         return False
+
+
+class Turn:
+    """How long one client has been read at a stretch, from ``began`` on, by a steady clock.
+
+    It is over after ``TURN_SECONDS``. A message that takes longer than ``HEAVY_SECONDS`` costs a ``rest`` beside: its
+    seconds, otherwise 0.
+    """
+
+    __slots__ = ("_began", "_last", "rest")
+
+    def __init__(self, began: float) -> None:
+        self._began = self._last = began
+        self.rest = 0.0
+
+    def is_over(self, now: float) -> bool:
+        """Whether others have their turn now; to be asked after each piece that was read."""
+        took, self._last = now - self._last, now
+        if took > HEAVY_SECONDS:
+            self.rest = took
+        return now - self._began > TURN_SECONDS
+
+
+class Rests:
+    """When clients that gave much to do are read again: all of them together get a part of the time."""
+
+    __slots__ = ("_until",)
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def after(self, worked: float, now: float) -> float:
+        """Seconds to rest after ``worked`` seconds; those of other clients count too."""
+        self._until = min(max(self._until, now) + worked * REST, now + LONGEST_REST)
+        return self._until - now
 
 
 class Backlog:

@@ -10,6 +10,8 @@ from typing import Protocol
 
 from websockets.frames import Frame, Opcode
 
+from app.web.socket_flow import Rests
+
 log = logging.getLogger(__name__)
 
 END_REASONS = ("client", "server", "lost", "silent", "slow", "memory", "flood", "long", "protocol", "fault")
@@ -42,6 +44,7 @@ class SocketTraffic:
     def __init__(self) -> None:
         self.ended = dict.fromkeys(END_REASONS, 0)
         self.incoming = 0
+        self.rests = Rests()
         self._held: dict[Sender, int] = {}
         self._text: bytes | None = None
         self._frame = b""

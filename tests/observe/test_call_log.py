@@ -129,3 +129,15 @@ def test_nobody_writes_lines_of_his_own_or_lines_without_end(event: Event, caplo
     (record,) = caplog.records
     assert record.getMessage().isprintable()
     assert len(record.getMessage()) < MAX_TEXT + MAX_NAME + 200
+
+
+def test_secrets_that_a_tool_repeats_in_its_error_are_taken_out_also_where_the_line_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    for before in (0, MAX_TEXT - 3, 2 * MAX_TEXT - 3):
+        message = "x" * before + SECRET + "y" * 100_000
+        result = ToolResult(error_kind=ErrorKind.PLUGIN, message=message)
+        log_event(finished(result, Outcome.ERROR), lambda text: text.replace(SECRET, "***"))
+    assert SECRET[:3] not in caplog.text
+    assert "***" in caplog.text

@@ -6,7 +6,9 @@ import asyncio
 import gc
 import socket
 import struct
+import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from websockets.frames import Opcode
 
 from app.web import socket_connection, socket_flow
 from app.web.socket_connection import SocketConnection
+from app.web.socket_flow import HEAVY_SECONDS, PIECE_BYTES, REST, TURN_SECONDS
 from tests.web.sockets import KEY, KIB, LOOPS, Raw, Site, all_of, frame, raw, run_on, site, until
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
@@ -412,5 +415,54 @@ def test_a_stop_in_the_middle_of_a_handshake_leaves_nothing(loop: str, tmp_path:
         writer.close()
         late.close()
         assert place.handlers == []
+
+    run_on(loop, main())
+
+
+def test_whoever_gives_much_to_do_is_read_in_turns_in_order_and_to_the_end(loop: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with site(tmp_path) as place, raw(place) as busy, raw(place) as other:
+            order: list[str] = []
+
+            def work(name: str, seconds: float) -> Callable[[str], object]:
+                def read(text: str) -> None:
+                    order.append(f"{name}{text}")
+                    ends = time.perf_counter() + seconds
+                    while time.perf_counter() < ends:
+                        pass
+
+                return read
+
+            place.handlers[0].on_text = work("busy", TURN_SECONDS * 1.1)
+            place.handlers[1].on_text = work("other", 0)
+            long = " " * PIECE_BYTES
+            await busy.send(b"".join(frame(f"{number}{long}") for number in range(10)))
+            await until(lambda: len(order) > 0)
+            await other.send(frame("!"))
+            await until(lambda: len(order) == 11)
+            told = [text.strip() for text in order]
+            assert [text for text in told if text != "other!"] == [f"busy{number}" for number in range(10)]
+            assert told.index("other!") < 8, "the other one had its turn between"
+            assert place.traffic.incoming == 0
+
+    run_on(loop, main())
+
+
+def test_a_heavy_message_lets_its_client_rest_and_the_end_of_the_line_ends_the_rest(loop: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with site(tmp_path) as place, raw(place) as heavy:
+            read: list[float] = []
+
+            def work(_text: str) -> None:
+                read.append(time.perf_counter())
+                while time.perf_counter() < read[-1] + HEAVY_SECONDS * 1.2:
+                    pass
+
+            place.last.on_text = work
+            await heavy.send(frame("first") + frame(" " * PIECE_BYTES) + frame("then"))
+            await until(lambda: len(read) >= 2)
+            assert read[-1] - read[0] >= REST * HEAVY_SECONDS
+            heavy.writer.transport.abort()
+        await until(lambda: place.last.codes != [])
 
     run_on(loop, main())

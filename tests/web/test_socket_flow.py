@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import asyncio
 
-from app.web.socket_flow import ANSWERS, BEAT, FRAMES_WAITING, Backlog, FrameRate, Pings
+import pytest
+
+from app.web.socket_flow import (
+    ANSWERS,
+    BEAT,
+    FRAMES_WAITING,
+    HEAVY_SECONDS,
+    LONGEST_REST,
+    REST,
+    TURN_SECONDS,
+    Backlog,
+    FrameRate,
+    Pings,
+    Rests,
+    Turn,
+)
 
 
 def test_messages_are_counted_in_seconds_of_the_clock() -> None:
@@ -66,3 +81,23 @@ def test_only_answers_to_open_pings_are_answers() -> None:
         assert answer.result() == 0.5
 
     asyncio.run(main())
+
+
+def test_a_turn_is_over_after_its_time_and_only_heavy_messages_cost_a_rest() -> None:
+    turn = Turn(10.0)
+    assert not turn.is_over(10.0 + TURN_SECONDS / 2)
+    assert turn.is_over(10.0 + TURN_SECONDS * 2)
+    assert turn.rest == 0
+    heavy = Turn(10.0)
+    assert heavy.is_over(10.0 + 2 * HEAVY_SECONDS)
+    assert abs(heavy.rest - 2 * HEAVY_SECONDS) < 1e-9
+
+
+def test_all_who_are_heavy_rest_one_behind_the_other_but_never_without_end() -> None:
+    rests = Rests()
+    assert rests.after(0.1, 5.0) == pytest.approx(REST * 0.1)
+    assert rests.after(0.1, 5.0) == pytest.approx(2 * REST * 0.1)
+    assert rests.after(0.1, 6.0) == pytest.approx(REST * 0.1)
+    assert rests.after(100.0, 6.0) == LONGEST_REST
+    assert rests.after(100.0, 6.0) == LONGEST_REST
+    assert rests.after(0.1, 20.0) == pytest.approx(REST * 0.1)

@@ -22,6 +22,11 @@ MAX_WAITING = 64
 MAX_TASKS = 4096
 """Tasks of which it is remembered which node has them, and whose turn they belong to."""
 
+UNASKED_SECONDS = 3600.0
+MAX_UNASKED = 1000
+MAX_UNASKED_BYTES = 256 * 1024 * 1024
+"""Results of tasks that no call named, of one node in an hour: each becomes a file."""
+
 MAX_NAME_CHARS = 200
 """Longest name of a plugin or a task."""
 
@@ -53,6 +58,8 @@ class NodeCallbacks:
         self._max_bytes = max_bytes
         self._local_names = local_names
         self._tasks: OrderedDict[tuple[str, str], tuple[str, Mute | None]] = OrderedDict()
+        self._unasked: dict[str, tuple[int, float]] = {}
+        self._unasked_since = -math.inf
         self._writing: set[asyncio.Task[None]] = set()
 
     def answered(self, node: Node, plugin: str, value: Json, mute: Mute) -> None:
@@ -93,8 +100,10 @@ class NodeCallbacks:
             owner, mute = self._tasks.get((plugin, task), ("", None))
             if (owner and owner != node.name) or (not owner and plugin in self._local_names()):
                 fault = "the task is not known as one of this node"
-            elif _size(body) > self._max_bytes():
+            elif (size := _size(body)) > self._max_bytes():
                 fault = "it is too large (CallbackBodyLimitMB)"
+            elif not owner and not self._allowed(node.name, size):
+                fault = "no call named its task, and there were too many of that kind within an hour"
         if fault or offer is None:
             log.warning(
                 "a background result of %r from node %s is dropped: %s", plugin[:MAX_SHOWN_CHARS], node.name, fault
@@ -106,6 +115,17 @@ class NodeCallbacks:
         writing = asyncio.create_task(self._keep(result, node.name), name=f"background result of {plugin}")
         self._writing.add(writing)
         writing.add_done_callback(self._writing.discard)
+
+    def _allowed(self, node: str, size: float) -> bool:
+        """Count a result of a task that no call named: existing nodes send some, a hostile one could fill the disk."""
+        now = asyncio.get_running_loop().time()
+        if now - self._unasked_since > UNASKED_SECONDS:
+            self._unasked, self._unasked_since = {}, now
+        number, held = self._unasked.get(node, (0, 0.0))
+        if number >= MAX_UNASKED or held + size > MAX_UNASKED_BYTES:
+            return False
+        self._unasked[node] = (number + 1, held + size)
+        return True
 
     async def _keep(self, result: BackgroundResult, node: str) -> None:
         try:

@@ -18,18 +18,18 @@ SLICE_SECONDS = 0.01
 SHARE = 0.25
 """The part of the event loop's time that reading may take in the long run, whoever sends how much."""
 
-SAVED_SECONDS = 0.1
+SAVED_SECONDS = 0.2
 """What an idle reader has saved: so much is read without a pause."""
 
 
 class Intake(Generic[K, V]):
     """Reads what senders sent last, one sender after the other; what comes meanwhile replaces what waits of the same.
 
-    ``read`` yields wherever it may be interrupted. What little there is is read at once. ``busy`` gives the seconds
-    that this thread has computed. Belongs to the event loop.
+    ``read`` yields wherever it may be interrupted. What little there is is read at once. ``busy`` is a
+    steady clock. Belongs to the event loop.
     """
 
-    def __init__(self, read: Callable[[K, V], Generator[None]], busy: Clock = time.thread_time) -> None:
+    def __init__(self, read: Callable[[K, V], Generator[None]], busy: Clock = time.perf_counter) -> None:
         self._read = read
         self._busy = busy
         self._waiting: dict[K, V] = {}

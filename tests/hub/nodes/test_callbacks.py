@@ -64,6 +64,26 @@ def test_a_node_cannot_write_results_of_a_plugin_of_ours_or_of_another_node(tmp_
     run(main())
 
 
+@pytest.mark.parametrize(("limit", "value", "kept"), [("MAX_UNASKED", 2, 2), ("MAX_UNASKED_BYTES", 250, 2)])
+def test_results_of_tasks_that_no_call_named_are_limited_and_others_still_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, kept: int
+) -> None:
+    monkeypatch.setattr(f"app.hub.nodes.callbacks.{limit}", value)
+
+    async def main() -> None:
+        async with main_server(tmp_path) as server, node(server, "n", VIDEO) as far:
+            await begin(server, "Video", "asked", far, Mute())
+            for number in range(5):
+                await forward(far, f"unasked-{number}", padding="x" * 50)
+            await forward(far, "unasked-0", again=True)
+            await forward(far, "asked", padding="x" * 500)
+            await until(lambda: any(result.task_id == "asked" for result in told(server)))
+            assert len(list((tmp_path / "VCPAsyncResults").glob("Video-unasked-*"))) == kept
+        assert "again" in (tmp_path / "VCPAsyncResults" / "Video-unasked-0.json").read_text(), "it is known by now"
+
+    run(main())
+
+
 def test_results_are_told_again_as_often_as_they_come(tmp_path: Path) -> None:
     async def main() -> None:
         async with main_server(tmp_path) as server, node(server, "n", VIDEO) as far:

@@ -15,9 +15,9 @@ from app.extend import CallContext, CallStarted, Door, ErrorKind, NodeJoined, No
 from app.hub.clients import ClientType
 from app.hub.nodes.key_file import limit_node_tools, make_node_key, revoke_node_key
 from app.plugins.far_manifest import far_tool
-from tests.hub.clients import address, connected
+from tests.hub.clients import SOCKET_KEY, address, connected
 from tests.hub.nodes.wire_nodes import NODE_PATH, WireNode, call, main_server, manifest, names, node, until
-from tests.server import call_text, run, write_plugin
+from tests.server import KEY, call_text, run, write_plugin
 
 ECHO_DESCRIPTION = "- [云端] Echo (Echo) - 命令: run:\n    Runs Echo.\n    Args: text\n  调用示例:\n    E1"
 
@@ -624,5 +624,18 @@ def test_a_stop_of_the_server_ends_calls_and_connections(tmp_path: Path) -> None
             assert not (await running).ok
             assert names(server) == []
             await far.connection.wait_closed()
+
+    run(main())
+
+
+def test_keys_in_the_error_of_a_node_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with main_server(tmp_path) as server, node(server, "n", "Echo") as far:
+            calling = asyncio.create_task(call(server, "Echo"))
+            await far.answer(await far.asked(), status="error", error=f"key {KEY} and {SOCKET_KEY}")
+            assert KEY in (await calling).message, "the caller reads what the tool said"
+        assert "key *** and ***" in caplog.text
+        assert KEY not in caplog.text
+        assert SOCKET_KEY not in caplog.text
 
     run(main())
