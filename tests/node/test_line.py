@@ -82,7 +82,7 @@ def test_a_line_that_is_gone_takes_nothing_and_says_so() -> None:
 
 def test_short_messages_are_taken_in_the_step_in_which_they_come_but_never_before_others() -> None:
     async def main() -> None:
-        async with lines() as (line, server):
+        async with asyncio.timeout(15), lines() as (line, server):
             taken: list[bytes] = []
 
             def takes(message: bytes) -> bool:
@@ -94,6 +94,7 @@ def test_short_messages_are_taken_in_the_step_in_which_they_come_but_never_befor
                 await server.send(message)
             assert await line.receive() == b"other"
             await server.send("call 4")
+            await until(lambda: line._wire.ahead == 4)  # all have come, and the first is still worked on
             assert [await line.receive() for _ in range(3)] == [b"call 2", b"call 3", b"call 4"]
             assert taken == [b"call 1", b"other"]
             waiting = asyncio.create_task(line.receive())  # all that came is done
