@@ -40,6 +40,15 @@ class CallLimits:
     password: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a call is not begun; without a ``request_id`` nobody can be told."""
+
+    request_id: str
+    chinese: str
+    english: str
+
+
 class Calls:
     """All calls of the main server that run. Each is answered on the line on which it came, or not at all.
 
@@ -74,34 +83,42 @@ class Calls:
 
         What cannot be begun is answered at once.
         """
+        refusal = self.begin(line, data, size)
+        if refusal is None:
+            return ""
+        if refusal.request_id:
+            await line.send(_error(refusal.request_id, both(refusal.chinese, refusal.english)))
+            return f"a call is refused: {refusal.english}"
+        return refusal.english
+
+    def begin(self, line: Line, data: Json, size: int) -> Refusal | None:
+        """Begin a call as :meth:`take` does, or say why not; then nothing has happened."""
         fields = data if isinstance(data, dict) else {}
         request_id = fields.get("requestId")
         if not isinstance(request_id, str) or not 0 < len(request_id) <= MAX_ID_CHARS:
-            return "execute_tool without a usable requestId; nobody can be answered"
+            return Refusal("", "", "execute_tool without a usable requestId; nobody can be answered")
         key = (id(line), request_id)
         if key in self._running:
-            return "execute_tool with the requestId of a call that still runs; left alone"
+            return Refusal("", "", "execute_tool with the requestId of a call that still runs; left alone")
         tool, arguments = fields.get("toolName"), fields.get("toolArgs")
         if not isinstance(tool, str) or not 0 < len(tool) <= MAX_NAME_CHARS:
-            return await self._refuse(line, request_id, "toolName 缺失或无效", "toolName is missing or no name")
+            return Refusal(request_id, "toolName 缺失或无效", "toolName is missing or no name")
         if not isinstance(arguments, dict | None):
-            return await self._refuse(line, request_id, "toolArgs 必须是对象", "toolArgs has to be an object")
+            return Refusal(request_id, "toolArgs 必须是对象", "toolArgs has to be an object")
         if tool != FILE_TOOL and not self._offered(tool):
-            return await self._refuse(line, request_id, f"此节点没有工具 {tool!r}", f"this node has no tool {tool!r}")
+            return Refusal(request_id, f"此节点没有工具 {tool!r}", f"this node has no tool {tool!r}")
         if self._closed:
-            return await self._refuse(line, request_id, "节点正在关闭", "the node is stopping")
+            return Refusal(request_id, "节点正在关闭", "the node is stopping")
         limits = self._limits()
         if len(self._running) >= limits.calls or (self._running and self._bytes + size > limits.bytes):
-            return await self._refuse(
-                line, request_id, "节点过忙，请稍后重试", "the node has too many calls already, try again later"
-            )
+            return Refusal(request_id, "节点过忙，请稍后重试", "the node has too many calls already, try again later")
         work = self._run(line, request_id, tool, dict(arguments or {}), fields.get("_vcpContext"), limits)
         if tool == FILE_TOOL:
             work = self._in_turn(work)
         self._bytes += size
         task = self._running[key] = asyncio.create_task(work)
         task.add_done_callback(lambda _: self._forget(key, size))
-        return ""
+        return None
 
     def cancel(self, line: Line, data: Json) -> str:
         """Cancel the call that a message ``cancel_tool`` names; returns what is wrong with the message, if anything.
@@ -128,10 +145,6 @@ class Calls:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
-
-    async def _refuse(self, line: Line, request_id: str, chinese: str, english: str) -> str:
-        await line.send(_error(request_id, both(chinese, english)))
-        return f"a call is refused: {english}"
 
     def _forget(self, key: tuple[int, str], size: int) -> None:
         self._bytes -= size

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
-from websockets.protocol import State
+from websockets.frames import Frame, Opcode
+from websockets.protocol import Event, State
 
 from app.hub.clients import Message, encoded
 
@@ -29,14 +30,32 @@ SMALL_BYTES = 16 * 1024
 MEBIBYTE = 1024 * 1024
 
 
+Taken = Callable[[bytes], bool]
+"""Takes a message at once, or says False and leaves it to who receives."""
+
+
 class _Wire(ClientConnection):
-    """A connection that counts what it hears."""
+    """A connection that counts what it hears. ``takes`` gets whole text messages in the step in which they come.
+
+    ``ahead`` are the messages that wait for who receives, with the one that he works on: as long as there are any,
+    further ones stay behind them.
+    """
 
     heard = 0
+    ahead = 0
+    takes: Taken | None = None
 
     def data_received(self, data: bytes) -> None:
         self.heard += 1
         super().data_received(data)
+
+    def process_event(self, event: Event) -> None:
+        if isinstance(event, Frame) and event.opcode in (Opcode.TEXT, Opcode.BINARY):
+            at_once = self.takes if event.fin and not self.ahead and len(event.data) <= SMALL_BYTES else None
+            if at_once is not None and event.opcode is Opcode.TEXT and at_once(bytes(event.data)):
+                return
+            self.ahead += 1
+        super().process_event(event)
 
     def send_at_once(self, text: bytes) -> bool:
         """Give a text message to the network if it takes more now; False, and nothing has happened, if not.
@@ -69,6 +88,7 @@ class Line:
         self._turn = asyncio.Lock()
         self._queued = 0
         self._sent = 0
+        self._received = False
 
     @property
     def open(self) -> bool:
@@ -119,9 +139,18 @@ class Line:
             return False
         return self.open  # a server that refused the message says goodbye right behind its answer
 
+    def take_at_once(self, takes: Taken) -> None:
+        """Offer short messages to ``takes`` in the step in which they come, unless others are before them."""
+        self._wire.takes = takes
+
     async def receive(self) -> bytes:
-        """The next message; raises ConnectionClosed at the end."""
-        return await self._wire.recv(decode=False)
+        """The next message that was not taken at once; the one before is done. Raises ConnectionClosed at the end."""
+        if self._received:
+            self._wire.ahead -= 1
+            self._received = False
+        data = await self._wire.recv(decode=False)
+        self._received = True
+        return data
 
     async def keep(self, seconds: Callable[[], float]) -> None:
         """Ping every so many seconds until the line is gone; give it up when there is no sign of life.

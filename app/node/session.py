@@ -75,6 +75,7 @@ class Session:
                 self._line.keep(self._parts.ping_seconds),
             )
         ]
+        self._line.take_at_once(self._take_at_once)
         try:
             await self._listen()
         finally:
@@ -99,6 +100,13 @@ class Session:
                 self._complain("a message that is no JSON object; ignored")
             else:
                 log.debug("a message of another type from the main server; ignored")
+
+    def _take_at_once(self, data: bytes) -> bool:
+        """Begin the call that a short message asks for; whatever else it says is left to ``_listen``."""
+        message = _read(data)
+        if message is None or message.get("type") != "execute_tool":
+            return False
+        return self._parts.calls.begin(self._line, message.get("data"), len(data)) is None
 
     def _complain(self, what: str) -> None:
         if not what:

@@ -44,7 +44,7 @@ from app.schedule.runner import ScheduleRunner
 from app.services import observing, plugin_hosts, prompts, schedules, turns, upstreams
 from app.services.client_secrets import ClientSecrets, call_log
 from app.services.far_nodes import node_files
-from app.services.guards import password_guard
+from app.services.guards import guards_of_the_core
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.sockets import Sockets
@@ -179,11 +179,7 @@ class Services:
         # Tools: the one way to call them, and calls that are put off.
         task_folder = TaskFolder(config.home)
         self.intake = schedules.task_intake(self.in_force, task_folder, told=lambda: self.schedule.look_again())
-        own_guards = (
-            password_guard(self.in_force, self.auth_code),
-            schedules.timely_guard(self.in_force, self.intake),
-            self.approvals,
-        )
+        own_guards = (*guards_of_the_core(self.in_force, self.auth_code, self.intake), self.approvals)
         self.router = Router(
             (*own_tools, *connected.further),
             (*own_guards, *guards),

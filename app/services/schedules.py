@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable
 
 from app.extend import EventSink
 from app.schedule.folder import TaskFolder
 from app.schedule.intake import Intake
 from app.schedule.runner import ScheduleRunner
-from app.schedule.timely import TimelyContactGuard
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.stopping import Stopping
@@ -20,11 +18,6 @@ from app.tools.router import Router
 def task_intake(in_force: InForce, folder: TaskFolder, told: Callable[[], None]) -> Intake:
     """Takes tasks and writes them down; ``told`` is called after each."""
     return Intake(folder, zone=in_force.zone, limit=lambda: in_force.settings.schedule_max_pending, told=told)
-
-
-def timely_guard(in_force: InForce, intake: Intake) -> TimelyContactGuard:
-    """Puts off calls that carry ``timely_contact``."""
-    return TimelyContactGuard(intake, clock=time.time, zone=in_force.zone, new_uuid=lambda: str(uuid.uuid4()))
 
 
 def schedule_runner(

@@ -78,3 +78,33 @@ def test_a_line_that_is_gone_takes_nothing_and_says_so() -> None:
             assert not await line.send(b"b")
 
     asyncio.run(main())
+
+
+def test_short_messages_are_taken_in_the_step_in_which_they_come_but_never_before_others() -> None:
+    async def main() -> None:
+        async with asyncio.timeout(15), lines() as (line, server):
+            taken: list[bytes] = []
+
+            def takes(message: bytes) -> bool:
+                taken.append(message)
+                return message.startswith(b"call")
+
+            line.take_at_once(takes)
+            for message in ("call 1", "other", "call 2", "call 3"):
+                await server.send(message)
+            assert await line.receive() == b"other"
+            await until(lambda: line._wire.ahead == 3)  # all have come, and the first is still worked on
+            assert [await line.receive() for _ in range(2)] == [b"call 2", b"call 3"]
+            assert taken == [b"call 1", b"other"]
+            waiting = asyncio.create_task(line.receive())  # all that came is done
+            await asyncio.sleep(0)
+            await server.send("call 4")
+            await server.send(iter(["call", " in pieces"]))
+            await server.send("call" + "x" * SMALL_BYTES)
+            await server.send(b"call in bytes")
+            assert await waiting == b"call in pieces"
+            assert taken == [b"call 1", b"other", b"call 4"]
+            assert await line.receive() == b"call" + b"x" * SMALL_BYTES
+            assert await line.receive() == b"call in bytes"
+
+    asyncio.run(main())
