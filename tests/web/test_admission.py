@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from app.web.admission import MIB, LimitsOfNow, admission
@@ -24,7 +25,11 @@ def test_metrics_tell_every_way_in_which_a_websocket_ends_from_the_start(tmp_pat
     services = services_in(tmp_path)
     shared = admission(services)
     shared.traffic.ended["flood"] += 2
-    text = services.metrics.text().decode()
+
+    async def asked() -> str:
+        return services.metrics.text().decode()
+
+    text = asyncio.run(asked())
     assert 'vcp_sockets_ended_total{reason="flood"} 2.0' in text
     assert 'vcp_sockets_ended_total{reason="slow"} 0.0' in text
     assert 'vcp_clients{type="DistributedServer"} 0.0' in text
