@@ -21,6 +21,8 @@ from tests.node.test_texts import STATIC
 from tests.plugins.watching import appears, vanishes
 from tests.server import call_text, write_plugin
 
+pytestmark = pytest.mark.external  # it takes as long as ten others together
+
 CALLS = 500
 
 MEETING = f"""
