@@ -49,7 +49,7 @@ def run_on(loop: str, main: Coroutine[Any, Any, None]) -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     gc.collect(1)
-    gc.freeze()  # so that the look below sees what this test made, and not all that earlier ones left: a second each time
+    gc.freeze()  # the look below is at what this test made; at all that earlier ones left it takes a second
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         runner.run(whole())
     gc.collect()  # what was not closed says so
