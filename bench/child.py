@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
@@ -29,9 +30,19 @@ class BenchError(Exception):
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run on the loop that the server itself uses, so that all sides have the same."""
+    """Run on the loop that the server itself uses, so that all sides have the same. SIGTERM ends it in good order."""
+
+    async def whole() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # its children end with it
+        await main
+
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main)
+        try:
+            runner.run(whole())
+        except asyncio.CancelledError:
+            raise SystemExit(128 + signal.SIGTERM) from None
 
 
 def cpu_seconds(pid: int) -> float | None:
