@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from app.errors import both
 from app.extend import CallContext, Door, ErrorKind, Json, ToolCall, ToolResult, ToolSpec
@@ -80,7 +81,7 @@ class NodeCalls:
                     max(0.0, ends - clock()),
                     told_seconds=limit,
                     context=extra,
-                    sent=lambda name=node.name: started(node=name),  # type: ignore[misc]  # the default binds it
+                    sent=partial(started, node=node.name),
                 )
             except (NodeUnsentError, NodeBusyError) as error:
                 if not isinstance(failed, NodeLostError):  # that one may have been carried out, which counts more
