@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from app.config.settings import PASSED_THROUGH, read
+from app.config.setting_kinds import PASSED_THROUGH
+from app.config.settings import read
 from app.demo.script import Close, Framing, Hold, Reply, Send, json_reply, no_answer, raw_reply
 from app.demo.scripted import ScriptedUpstream
 from app.extend import Reloaded
