@@ -134,6 +134,7 @@ Origins = Annotated[tuple[str, ...], BeforeValidator(_origins)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 PassThroughs = Annotated[tuple[str, ...], BeforeValidator(_pass_throughs)]
 Profile = Annotated[Literal["baseline", "head"], BeforeValidator(_lower)]
+NativeMode = Annotated[Literal["off", "auto", "on"], BeforeValidator(_lower)]
 Extension = Annotated[Literal["txt", "md"], BeforeValidator(_extension)]
 Seconds = Annotated[float, Field(ge=0.01, le=86_400, allow_inf_nan=False)]
 

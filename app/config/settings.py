@@ -21,6 +21,7 @@ from app.config.setting_kinds import (
     Flag,
     Host,
     Names,
+    NativeMode,
     Networks,
     Origins,
     PassThroughs,
@@ -35,12 +36,22 @@ DEFAULT_ZONE = "Asia/Shanghai"
 
 NEEDS_RESTART = frozenset(
     {"HOST", "PORT", "Key", "ShutdownSeconds", "LiveReload", "ServerLog", "ToolSocketPort", "ToolSocketHost"}
-    | {"Main_Server_URL", "ServerName", "NodeCaFile"}
+    | {"Main_Server_URL", "ServerName", "NodeCaFile", "MCPMaxSessions", "MCPSessionSeconds"}
 )
 """Settings that are read once, at the start; all others are in force as soon as they are reloaded (spec 5.11)."""
 
 _SECRETS = frozenset(
-    {"Key", "API_Key", "Image_Key", "File_Key", "UpstreamProxy", "AdminPassword", "VCP_Key", "ToolSocketToken"}
+    {
+        "Key",
+        "API_Key",
+        "Image_Key",
+        "File_Key",
+        "UpstreamProxy",
+        "AdminPassword",
+        "VCP_Key",
+        "ToolSocketToken",
+        "MCPOAuthSecret",
+    }
 )
 
 
@@ -164,6 +175,47 @@ class Settings(BaseSettings):
     tool_socket_origins: Origins = Field(default=(), alias="ToolSocketOrigins")
     tool_socket_max_connections: int = Field(default=64, alias="ToolSocketMaxConnections", ge=1, le=100_000)
     tool_socket_frames_per_second: int = Field(default=100, alias="ToolSocketFramesPerSecond", ge=1, le=1_000_000)
+
+    # MCP clients: who uses our tools
+    mcp_server: Flag = Field(default=True, alias="MCPServer")
+    mcp_allow: Names = Field(default=(), alias="MCPAllow")
+    mcp_deny: Names = Field(default=(), alias="MCPDeny")
+    mcp_command_enum: Flag = Field(default=False, alias="MCPCommandEnum")
+    mcp_resources: Names = Field(default=(), alias="MCPResources")
+    mcp_prompts: Names = Field(default=(), alias="MCPPrompts")
+    mcp_allowed_hosts: Names = Field(default=(), alias="MCPAllowedHosts")
+    mcp_allowed_origins: Origins = Field(default=(), alias="MCPAllowedOrigins")
+    mcp_body_limit_mb: int = Field(default=4, alias="MCPBodyLimitMB", ge=1, le=256)
+    mcp_max_running: int = Field(default=64, alias="MCPMaxRunning", ge=1, le=10_000)
+    mcp_max_running_per_client: int = Field(default=16, alias="MCPMaxRunningPerClient", ge=1, le=10_000)
+    mcp_max_sessions: int = Field(default=10_000, alias="MCPMaxSessions", ge=1, le=1_000_000)
+    mcp_session_seconds: Seconds = Field(default=1800, alias="MCPSessionSeconds")
+    mcp_oauth_issuer: WebAddress = Field(default="", alias="MCPOAuthIssuer")
+    mcp_oauth_resource: WebAddress = Field(default="", alias="MCPOAuthResource")
+    mcp_oauth_scopes: Names = Field(default=(), alias="MCPOAuthScopes")
+    mcp_oauth_introspection: WebAddress = Field(default="", alias="MCPOAuthIntrospection")
+    mcp_oauth_client: str = Field(default="", alias="MCPOAuthClient")
+    mcp_oauth_secret: str = Field(default="", alias="MCPOAuthSecret", repr=False)
+
+    # MCP servers: whose tools we use
+    mcp_connect_seconds: Seconds = Field(default=30, alias="MCPConnectSeconds")
+    mcp_call_seconds: Seconds = Field(default=60, alias="MCPCallSeconds")
+    mcp_call_max_seconds: Seconds = Field(default=600, alias="MCPCallMaxSeconds")
+    mcp_idle_seconds: Seconds = Field(default=600, alias="MCPIdleSeconds")
+    mcp_result_limit_mb: int = Field(default=8, alias="MCPResultLimitMB", ge=1, le=256)
+    mcp_question_seconds: Seconds = Field(default=300, alias="MCPQuestionSeconds")
+
+    # Tool groups, native calls, OpenAPI
+    tool_groups_auto: Flag = Field(default=False, alias="ToolGroupsAuto")
+    tool_groups_auto_count: int = Field(default=2, alias="ToolGroupsAutoCount", ge=1, le=100)
+    tool_groups_auto_tokens: int = Field(default=2000, alias="ToolGroupsAutoTokens", ge=100, le=1_000_000)
+    native_tools: NativeMode = Field(default="off", alias="NativeTools")
+    native_tools_allow: Names = Field(default=(), alias="NativeToolsAllow")
+    native_tools_deny: Names = Field(default=(), alias="NativeToolsDeny")
+    native_tools_max: int = Field(default=128, alias="NativeToolsMax", ge=1, le=10_000)
+    openapi_tools: Flag = Field(default=True, alias="OpenAPITools")
+    openapi_allow: Names = Field(default=(), alias="OpenAPIAllow")
+    openapi_deny: Names = Field(default=(), alias="OpenAPIDeny")
 
     # Scheduled calls
     schedule_max_pending: int = Field(default=10_000, alias="ScheduleMaxPending", ge=1, le=100_000)

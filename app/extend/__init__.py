@@ -4,6 +4,7 @@ A part of the server depends on the contracts here and never on its sibling; ``s
 other. All value types are immutable. JSON values are plain Python values as a JSON parser makes them.
 """
 
+from app.extend.callers import Caller, Question
 from app.extend.calls import CallFormat, CallOutcome, FoundCall
 from app.extend.events import (
     ApprovalAsked,
@@ -88,6 +89,7 @@ __all__ = [
     "CallProgress",
     "CallStarted",
     "CallTool",
+    "Caller",
     "Clock",
     "DeclaredRoute",
     "DeclaredSocket",
@@ -127,6 +129,7 @@ __all__ = [
     "Preprocessor",
     "PromptContext",
     "Pushed",
+    "Question",
     "Reloaded",
     "RoundFinished",
     "RoundStarted",

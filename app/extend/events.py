@@ -72,12 +72,13 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True)
 class CallProgress:
-    """A tool reported how far it is (fraction 0..1, or None when unknown); none of today's sources does."""
+    """A tool reported how far it is: ``progress`` of ``total``, in whatever it counts (None: of nobody knows what)."""
 
     turn_id: str
     call_id: str
-    fraction: float | None
-    message: str
+    progress: float
+    total: float | None = None
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

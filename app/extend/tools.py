@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from app.extend.callers import Caller
 from app.extend.values import Json
 
 LOCAL = "local"
@@ -25,6 +26,8 @@ class Door(StrEnum):
     AGENT = "agent"  # an in-process plugin, or an agent of one
     TOOL_SOCKET = "tool_socket"
     NODE = "node"  # another server, whose node we are
+    MCP = "mcp_server"  # a client of the Model Context Protocol
+    OPENAPI = "openapi"
 
 
 class ErrorKind(StrEnum):
@@ -57,6 +60,8 @@ class ToolCommand:
     ``command`` is what the description shows (spec 3.5), ``parameters`` a JSON Schema of the arguments (D5) or None.
     With ``typed`` a stdio plugin gets JSON values in place of strings. ``tool_name`` is the command's own name at every
     door, without the tool's name in front (D69); where another tool or command has that name the router leaves it out.
+    ``title`` is a name for people, ``output_schema`` a JSON Schema of the structured result (MCP-23), ``annotations``
+    are hints such as ``readOnlyHint`` (MCP-25), None where nothing is said.
     """
 
     id: str
@@ -66,6 +71,9 @@ class ToolCommand:
     parameters: Mapping[str, Json] | None = None
     typed: bool = False
     tool_name: str | None = None
+    title: str = ""
+    output_schema: Mapping[str, Json] | None = None
+    annotations: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +92,8 @@ class ToolSpec:
     writing (D24). ``max_running`` limits this tool's calls at a time. ``callable`` is false for plugins that are
     listed but never called (static ones). ``origin`` is ``LOCAL`` or names where the tool comes from. A scheduled call
     that was interrupted is repeated if the tool is ``idempotent`` (D29), and so is a call whose node was lost in the
-    middle of it. ``label#tool`` finds nodes that offer a tool with that one of its ``labels``. A source that knows of
-    ``cancellable`` (a call can be ended early) and ``groups`` (what its owner counts it among) says so for doors that
-    ask; no door of today does.
+    middle of it. ``label#tool`` finds nodes that offer a tool with that one of its ``labels``. ``groups`` names
+    what its owner counts it among; those of MCP servers are in the group of their server.
     """
 
     name: str
@@ -95,7 +102,6 @@ class ToolSpec:
     commands: tuple[ToolCommand, ...] = ()
     timeout: float = 60.0
     idempotent: bool = False
-    cancellable: bool = True
     eager: bool = True
     callable: bool = True
     max_running: int | None = None
@@ -144,7 +150,8 @@ class CallContext:
     """Where a call stands: which turn, which door, on whose behalf.
 
     ``deadline`` is a time of the event loop's clock or None; ``depth`` counts tool calls that led to chats that led to
-    tool calls, ``parent_call_id`` is the call that led to this one.
+    tool calls, ``parent_call_id`` is the call that led to this one. ``caller`` is the client where it can be asked
+    while the call runs, None at all other doors.
     """
 
     turn_id: str
@@ -155,6 +162,7 @@ class CallContext:
     deadline: float | None = None
     eager: bool = False
     mute: Mute = field(default_factory=Mute)
+    caller: Caller | None = None
 
     def until(self, deadline: float | None) -> CallContext:
         """The same with another ``deadline``."""
@@ -167,6 +175,7 @@ class CallContext:
             deadline,
             self.eager,
             self.mute,
+            self.caller,
         )
 
 
@@ -177,7 +186,9 @@ class ToolResult:
     ``structured`` is the result as JSON; ``parts`` are content parts (text, image_url) when the tool gave some;
     ``error_kind`` is None on success. ``message`` is the text for people: the error, or what the tool said beside its
     result. ``original_error`` is what the tool itself said, when an attempt to help it failed (spec 5.9). A model that
-    wanted the call is told nothing at all of a ``silent`` result (spec 7.6); programs and people are.
+    wanted the call is told nothing at all of a ``silent`` result (spec 7.6); programs and people are. ``mcp`` is
+    what an MCP server answered, the result of ``tools/call`` as JSON (``content``, ``structuredContent``, ``isError``,
+    ``_meta``): it passes to MCP clients as it is (MCP-61), all others read ``structured`` and ``parts``.
     """
 
     structured: Json = None
@@ -188,6 +199,7 @@ class ToolResult:
     stderr_tail: str = ""
     original_error: str = ""
     silent: bool = False
+    mcp: Mapping[str, Json] | None = None
 
     @property
     def ok(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -32,6 +33,19 @@ from app.tools.callback_tokens import CallbackTokens
 
 FILE_CACHE = ".file_cache"
 """Folder of the home with copies of files that clients have and plugins wanted (spec 5.9)."""
+
+log = logging.getLogger(__name__)
+
+
+def first_plugins(in_force: InForce) -> PluginSet:
+    """The plugins at the start; what is odd about them is logged. Blocks."""
+    found = search_plugins(in_force)
+    for problem in found.problems:
+        log.warning("%s", problem)
+    for ported in found.ported:
+        reason = f"{ported.lacks} is not on this machine" if ported.lacks else "its module is for Node"
+        log.info("plugin %s: %s; the program's own serves in its place", ported.name, reason)
+    return found
 
 
 def search_plugins(in_force: InForce, before: PluginSet | None = None) -> PluginSet:

@@ -47,6 +47,7 @@ from app.services.far_nodes import node_files
 from app.services.guards import guards_of_the_core
 from app.services.ids import Ids
 from app.services.in_force import InForce
+from app.services.mcp import Mcp
 from app.services.sockets import Sockets
 from app.services.stopping import END_SECONDS, Stopping
 from app.services.watching import home_watcher
@@ -129,12 +130,7 @@ class Services:
         self.callbacks = Callbacks(
             self.callback_tokens, self.background_results, self.events, self.in_force.callback_base
         )
-        self.found_plugins = self.search_plugins()
-        for problem in self.found_plugins.problems:
-            log.warning("%s", problem)
-        for ported in self.found_plugins.ported:
-            reason = f"{ported.lacks} is not on this machine" if ported.lacks else "its module is for Node"
-            log.info("plugin %s: %s; the program's own serves in its place", ported.name, reason)
+        self.found_plugins = plugin_hosts.first_plugins(self.in_force)
         fetchers = (*fetchers, node_files(self.in_force, lambda url, context: self.nodes.holder_for(url, context)))
         self._processes = Processes(plugin_hosts.process_limits(config.settings))
         self.plugins = plugin_hosts.stdio_plugins(
@@ -154,10 +150,16 @@ class Services:
             on_demand=not owns_home,
         )
         self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.statics, self.in_process)
-        self.routes = (*routes, self.in_process)
+
+        # The Model Context Protocol: whose tools we use, who uses ours, and groups of tools.
+        self.mcp = Mcp(self.in_force, self.events, router=lambda: self.router, new_id=self._ids.new)
+        self.routes = (*routes, self.in_process, *self.mcp.routes)
+        self._placeholders += self.mcp.placeholders
+        self._preprocessors += self.mcp.preprocessors
+        self._lifecycles += self.mcp.lifecycles
 
         # Who is connected over a WebSocket.
-        own_tools: tuple[ToolSource, ...] = (self.in_process, self.plugins, *sources)
+        own_tools: tuple[ToolSource, ...] = (self.in_process, self.plugins, *sources, *self.mcp.groups)
         connected = Sockets(
             self.in_force,
             self.events,
@@ -181,7 +183,7 @@ class Services:
         self.intake = schedules.task_intake(self.in_force, task_folder, told=lambda: self.schedule.look_again())
         own_guards = (*guards_of_the_core(self.in_force, self.auth_code, self.intake), self.approvals)
         self.router = Router(
-            (*own_tools, *connected.further),
+            (*own_tools, *connected.further, *self.mcp.servers),
             (*own_guards, *guards),
             self.events,
             started_wanted=lambda: self.events.wanted(CallStarted),

@@ -66,6 +66,10 @@ class Router:
         """All tools of now, by name, each in the order of its source."""
         return self._of_now().specs
 
+    def catalogue(self) -> Catalogue:
+        """All names of now; another object as soon as a source has other tools."""
+        return self._of_now()
+
     def listed(self) -> Iterator[Listed]:
         """What a door lists: the names that can be called, by tool, commands in the manifest's order (D69)."""
         return self._of_now().listed()

@@ -1,0 +1,34 @@
+"""All that has to do with the Model Context Protocol and with groups of tools.
+
+Importing the SDK takes half a second, so the modules that need it are imported by the functions that first use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from app.extend import EventSink, Lifecycle, PlaceholderSource, Preprocessor, RouteSource, ToolSource
+from app.services.in_force import InForce
+from app.tools.router import Router
+
+
+class Mcp:
+    """The parts of one server, made in one order.
+
+    ``groups`` are the tools that show others, ``servers`` those of MCP servers; local tools win against both (D68).
+    ``router`` is asked at each use.
+    """
+
+    def __init__(
+        self, in_force: InForce, events: EventSink, *, router: Callable[[], Router], new_id: Callable[[str], str]
+    ) -> None:
+        self._in_force = in_force
+        self._events = events
+        self._router = router
+        self._new_id = new_id
+        self.groups: tuple[ToolSource, ...] = ()
+        self.servers: tuple[ToolSource, ...] = ()
+        self.placeholders: tuple[PlaceholderSource, ...] = ()
+        self.preprocessors: tuple[Preprocessor, ...] = ()
+        self.routes: tuple[RouteSource, ...] = ()
+        self.lifecycles: tuple[Lifecycle, ...] = ()
