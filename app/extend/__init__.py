@@ -57,6 +57,7 @@ from app.extend.server import (
 )
 from app.extend.sockets import DeclaredSocket, Socket, SocketHandler, SocketRequest, SocketSource
 from app.extend.tools import (
+    GROUPS,
     LOCAL,
     CallContext,
     CallTool,
@@ -75,6 +76,7 @@ from app.extend.tools import (
 from app.extend.values import Body, Clock, Dump, Json, Message, no_dump
 
 __all__ = [
+    "GROUPS",
     "LOCAL",
     "Access",
     "ApprovalAsked",

@@ -11,12 +11,14 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from app.config.small_file import read_small
 from app.errors import ManifestError
 from app.extend import Json, ToolCommand, ToolPush
+from app.plugins.group_names import declared_groups
 from app.plugins.timetable import cron_fault
 from app.protocol.json_text import compact_json, strict_json
 
@@ -68,7 +70,7 @@ class Manifest:
     ``timeout`` is in seconds. ``interpreter`` is ``server`` when ``python`` in the command means the interpreter that
     runs the server (D38). ``inherit_env`` says which part of the server's environment the plugin sees: True all of it,
     a set of names a safe base and these (B9). ``cron`` is a sound expression or None. ``eager`` (D24), ``idempotent``
-    (D29) and ``max_running`` are our own.
+    (D29), ``max_running`` and ``groups`` are our own.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Manifest:
     idempotent: bool
     max_running: int | None
     inherit_env: bool | frozenset[str]
+    groups: frozenset[str]
     raw: Mapping[str, Json]
     complaints: tuple[str, ...] = ()
 
@@ -221,6 +224,7 @@ class _Reader:
             idempotent=self._flag(raw, "idempotent", "idempotent", default=False),
             max_running=self._max_running(),
             inherit_env=self._inherit_env(),
+            groups=declared_groups(raw.get("groups"), partial(self._complain, "groups")),
             raw=raw,
             complaints=tuple(self._complaints),
         )

@@ -311,7 +311,7 @@ class Services:
         engine = prompts.prompt_engine(
             self.in_force,
             self._prompt_files,
-            self.router.specs,
+            self.mcp.described_tools,
             image_key=self.found_plugins.image_key,
             background_results=self.background_results,
             placeholders=self._placeholder_sources(),

@@ -62,6 +62,11 @@ class Router:
         )
         self._catalogue = Catalogue(())
 
+    @property
+    def sources(self) -> tuple[ToolSource, ...]:
+        """Who brings tools, in the order in which they are asked."""
+        return self._sources
+
     def specs(self) -> Mapping[str, ToolSpec]:
         """All tools of now, by name, each in the order of its source."""
         return self._of_now().specs
