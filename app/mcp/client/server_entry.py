@@ -160,7 +160,7 @@ def read_entry(name: str, raw: Any, environ: Mapping[str, str], complain: Compla
             complain(
                 key, both(f"对 {kind} 服务器无意义，已忽略", f"means nothing for a server of type {kind}: ignored")
             )
-    command, args = "", ()
+    command, args = "", tuple[str, ...]()
     if kind is ServerKind.STDIO:
         command, args = _command(reader)
     tools = reader.mapping("tools") if not isinstance(reader.values.get("tools"), list) else {}

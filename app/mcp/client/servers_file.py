@@ -1,4 +1,4 @@
-"""``mcp_servers.json``: the MCP servers whose tools we use, in the format of ordinary clients (D73, P84, P89, P93, P95).
+"""``mcp_servers.json``: MCP servers whose tools we use, in the format of ordinary clients (D73, P84, P89, P93, P95).
 
 No part of the SDK is imported here, so that every command may read the file.
 """
