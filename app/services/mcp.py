@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.extend import EventSink, Lifecycle, PlaceholderSource, Preprocessor, RouteSource, ToolSource
+from app.extend import Lifecycle, PlaceholderSource, Preprocessor, RouteSource, ToolSource
+from app.observe.bus import EventBus
 from app.services.in_force import InForce
+from app.services.tool_groups import described_tools, group_injection, home_groups
 from app.tools.router import Router
 
 
@@ -20,7 +22,7 @@ class Mcp:
     """
 
     def __init__(
-        self, in_force: InForce, events: EventSink, *, router: Callable[[], Router], new_id: Callable[[str], str]
+        self, in_force: InForce, events: EventBus, *, router: Callable[[], Router], new_id: Callable[[str], str]
     ) -> None:
         self._in_force = in_force
         self._events = events
@@ -32,3 +34,8 @@ class Mcp:
         self.preprocessors: tuple[Preprocessor, ...] = ()
         self.routes: tuple[RouteSource, ...] = ()
         self.lifecycles: tuple[Lifecycle, ...] = ()
+        self.tool_groups = home_groups(in_force, events, router=router, new_id=new_id, servers=lambda: self.servers)
+        self.described_tools = described_tools(router, self.tool_groups)
+        self.groups += (self.tool_groups.tools,)
+        self.preprocessors += (group_injection(in_force, self.tool_groups),)
+        self.lifecycles += (self.tool_groups.watch,)

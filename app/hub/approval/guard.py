@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from app.config.approval_rules import ApprovalNeed, ApprovalRules
 from app.errors import both
 from app.extend import (
+    GROUPS,
     ApprovalAsked,
     ApprovalSettled,
     CallContext,
@@ -97,6 +98,8 @@ class Approvals:
         if spec is None or not spec.callable:
             return None
         rules = self._rules()
+        if spec.origin == GROUPS and rules.everything:
+            rules = replace(rules, everything=False)  # the call that it leads to is asked about, by its own name
         need = rules.need(*names_of(spec, call)) if rules.enabled else None
         if rules.explained:
             log.info("call %s of %r: %s", call.id, call.tool, _explained(rules, need))

@@ -20,8 +20,8 @@ TURN_CHARS = 2_000
 GROUP_CHARS = 4_000
 """Of what is known of a group."""
 
-WINDOW = (1.0, 0.5, 0.25)
-"""What the words of a turn and of those before it count when this turn is judged."""
+WINDOW = (1.0, 0.3)
+"""What the words of a turn and of the one before it count when this turn is judged."""
 
 THRESHOLD = 2.0
 """A group below it does not fit. One word in its description that few other groups have is enough, a common one not."""
@@ -35,7 +35,7 @@ _GENERAL_GROUPS = 10
 _SATURATION, _LENGTH = 1.2, 0.5  # k1 and b of BM25
 
 _WORDS = re.compile(rf"[{IDEOGRAPHS}]+|[^\W_{IDEOGRAPHS}]+")
-_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 _SAYS_LITTLE = """
 a about all also an and any are as at be been but by can cannot could did do does for from get give given had has have
