@@ -23,6 +23,7 @@ from app.home.checks.keys import check_keys
 from app.home.checks.plugins import PluginState, check_plugins
 from app.home.checks.prompts import check_prompts
 from app.home.checks.settings import check_settings
+from app.home.checks.tool_groups import check_tool_groups
 from app.home.lock import Owner, owner_of
 from app.plugins.discovery import discover
 
@@ -68,6 +69,7 @@ def check_home(home: Path, environ: Mapping[str, str]) -> CheckReport:
     findings += plugins.findings
     findings += check_files(installation, plugins)
     findings += check_approvals(installation, plugins)
+    findings += check_tool_groups(installation, plugins)
     findings += check_folders(installation)
     topics = {topic: place for place, topic in enumerate(Topic)}
     findings.sort(key=lambda finding: (topics[finding.topic], _ORDER[finding.level]))

@@ -148,6 +148,10 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         ({"capabilities": {"systemPromptPlaceholders": [{}]}}, "field capabilities.systemPromptPlaceholders[0]"),
         ({"configSchema": {"A": 5}}, "field configSchema.A"),
         ({"maxRunning": 0}, "field maxRunning"),
+        ({"groups": 7}, "field groups"),
+        ({"groups": ["good", "{bad}"]}, "field groups"),
+        ({"groups": [None]}, "field groups"),
+        ({"groups": [f"g{number}" for number in range(21)]}, "field groups"),
         ({"eager": "maybe"}, "field eager"),
         ({"pluginType": "newKind"}, "field pluginType: unknown type 'newKind'"),
         ({"inheritEnv": "no"}, "field inheritEnv"),
@@ -209,7 +213,16 @@ JSON = st.recursive(
 FIELDS = st.sampled_from(
     [
         *("name", "pluginType", "entryPoint", "displayName", "communication", "configSchema", "capabilities"),
-        *("webSocketPush", "eager", "idempotent", "maxRunning", "inheritEnv", "requiresAdmin", "hasApiRoutes"),
+        *(
+            "webSocketPush",
+            "eager",
+            "idempotent",
+            "maxRunning",
+            "inheritEnv",
+            "requiresAdmin",
+            "hasApiRoutes",
+            "groups",
+        ),
         "refreshIntervalCron",
     ]
 )
@@ -233,3 +246,17 @@ def test_a_type_that_cannot_run_inside_the_server_is_told_so(tmp_path: Path, kin
     (complaint,) = read(tmp_path, pluginType=kind, **direct).complaints
     assert f"pluginType: {kind} cannot be a module of the server" in complaint
     assert read(tmp_path, pluginType="service", **direct).complaints == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "groups"),
+    [
+        ("maths", {"maths"}),
+        (["maths", " 图像 "], {"maths", "图像"}),
+        ([], set()),
+        (None, set()),
+        (["a\nb", "good"], {"good"}),
+    ],
+)
+def test_a_plugin_may_be_in_groups(tmp_path: Path, written: Any, groups: set[str]) -> None:
+    assert read(tmp_path, groups=written).groups == groups
