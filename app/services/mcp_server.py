@@ -12,7 +12,8 @@ import jsonschema_rs
 
 from app.config.snapshot import Config
 from app.errors import both
-from app.extend import Event, Json, Reloaded
+from app.extend import ApprovalAsked, ApprovalSettled, Event, Json, Reloaded
+from app.hub.approval.guard import Approvals
 from app.observe.bus import EventBus
 from app.services.in_force import InForce
 from app.tools.offers import DoorRules, Offers
@@ -84,12 +85,14 @@ def mcp_door(
     resources: ResourceShelf | None = None,
     prompts: PromptShelf | None = None,
     asker: Callable[[Any], Asker] | None = None,
+    approvals: Approvals | None = None,
 ) -> McpDoor:
     """The server's tools as an MCP server.
 
     ``rules`` say which tools are shown, those of ``MCPAllow`` and ``MCPDeny`` where they are not given. ``asker`` says
-    who sent a request.
+    who sent a request. Clients are asked about their own calls that wait for one of ``approvals``.
     """
+    from app.mcp.server.approvals import ApprovalQuestions
     from app.mcp.server.door import Asker, McpDoor, McpDoorRules
 
     def door_rules() -> McpDoorRules:
@@ -123,7 +126,18 @@ def mcp_door(
         door.tools_changed()  # other rules may show other tools, other values make other descriptions
 
     events.listen(reloaded, Reloaded)
+    if approvals is not None:
+        questions = ApprovalQuestions(approvals.answer, _shown_by(approvals))
+        events.listen(questions.heard, ApprovalAsked, ApprovalSettled)
     return door
+
+
+def _shown_by(approvals: Approvals) -> Callable[[str], Mapping[str, Json] | None]:
+    def shown(request_id: str) -> Mapping[str, Json] | None:
+        pending = approvals.find(request_id)
+        return None if pending is None else pending.arguments
+
+    return shown
 
 
 class OperatorValues:
