@@ -24,9 +24,9 @@ from app.cli.options import (
     EXIT_FAILED,
     Commands,
     NoModel,
-    configured,
     home_folder,
     log_to_screen,
+    prepare_home,
     reader,
     run,
 )
@@ -42,7 +42,6 @@ from app.plugins.discovery import Plugin
 from app.protocol.call_depth import check_depth, environment_depth
 from app.services import Services
 from app.services.mcp_stdio import Streams, confine, relay_stdio, serve_nothing, serve_stdio
-from app.tools.offers import DoorRules
 from app.web.app import create_app
 from app.web.server import serve
 
@@ -137,8 +136,10 @@ def _mcp(options: argparse.Namespace) -> int:
     if options.only is not None:
         return _stand_alone(options, streams)
     options.home = options.home or Path()
-    config = configured(reader(options), logging.WARNING)
+    config = reader(options)()
+    log_to_screen(config, logging.WARNING)
     _log_briefly(config, (config.home,))
+    prepare_home(config)
     depth = environment_depth(os.environ)
     check_depth(depth, config.settings.max_call_depth)
     key = server_key(config).value
@@ -177,9 +178,6 @@ async def _alone(config: Config, key: str, depth: int, streams: Streams) -> int:
 
 
 async def _serve(services: Services, depth: int, streams: Streams, options: argparse.Namespace | None = None) -> int:
-    from app.mcp.server.door import Asker
-    from app.services.mcp_server import mcp_door
-
     async with AsyncExitStack() as stack:
         if any("asynchronous" in spec.labels for spec in services.router.specs().values()):
             # Their processes call back when the work is done, so somebody has to listen for as long.
@@ -188,22 +186,13 @@ async def _serve(services: Services, depth: int, streams: Streams, options: argp
             await stack.enter_async_context(services.running_parts())
         if options is not None and (problem := await _load_problem(services, options.only)):
             return await _not_loaded(problem, options, streams)
-        door = mcp_door(
-            services.in_force,
-            services.events,
-            services.router,
-            new_id=services.new_id,
-            rules=None if options is None else DoorRules,
-            asker=lambda _request: Asker(depth=depth),
-        )
-        stack.push_async_callback(door.stop)
-        await door.start()
+        door = await services.mcp.serving.door()
         if options is not None:
             root, source = await asyncio.to_thread(_root, options, services.config)
             confine(door, root, external_sources=options.allow_external_src)
-            count = len(services.router.listed())
+            count = sum(1 for _ in services.router.listed())
             print(f"vcp mcp: {count} tools, root from {source}", file=sys.stderr, flush=True)
-        return await serve_stdio(door, streams)
+        return await serve_stdio(door, streams, depth=depth)
 
 
 # With a few plugins alone.

@@ -24,17 +24,19 @@ Streams = tuple[int, int]
 """The private descriptors of standard input and output, as ``take_standard_streams`` gives them."""
 
 
-async def serve_stdio(door: McpDoor, streams: Streams | None = None) -> int:
+async def serve_stdio(door: McpDoor, streams: Streams | None = None, *, depth: int = 0) -> int:
     """Serve one client until its input ends or a signal comes; the exit code.
 
     Without ``streams`` standard input and output are taken from everybody else now; a program that runs anything
-    before it serves takes them first of all. The door has been started.
+    before it serves takes them first of all. The door has been started. ``depth`` is how many tool calls led to this
+    process.
     """
+    from app.mcp.server.door import Asker
 
     async def drive(incoming: Any, outgoing: Any) -> None:
         await door.server.run(incoming, outgoing, door.initialization_options())
 
-    return await _serve(drive, streams)
+    return await _serve(drive, streams, Asker(depth=depth))
 
 
 async def relay_stdio(where: Callable[[], Destination], streams: Streams | None = None) -> int:
@@ -65,12 +67,12 @@ def confine(door: McpDoor, root: Path, *, external_sources: bool = False) -> Non
         door.server.middleware.append(Confinement(Root(root, external_sources), schema))
 
 
-async def _serve(drive: Drive, streams: Streams | None) -> int:
+async def _serve(drive: Drive, streams: Streams | None, attached: object = None) -> int:
     from app.mcp.stdio.connection import StdioConnection
     from app.mcp.stdio.descriptors import Input, Output, take_standard_streams
 
     reading, writing = streams or take_standard_streams()
-    connection = StdioConnection(Input(reading), Output(writing))
+    connection = StdioConnection(Input(reading), Output(writing), attached=attached)
     serving = asyncio.create_task(connection.serve(drive))
     _end_on_signals(connection.stop, serving)
     try:

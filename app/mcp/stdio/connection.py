@@ -80,12 +80,16 @@ class Limits:
 
 
 class StdioConnection:
-    """Serves one client, until its input ends, ``stop`` is called or its output fails."""
+    """Serves one client, until its input ends, ``stop`` is called or its output fails.
 
-    def __init__(self, source: Source, sink: Sink, limits: Limits | None = None) -> None:
+    ``attached`` goes with each request to its handler, which finds it as the ``request`` of its context.
+    """
+
+    def __init__(self, source: Source, sink: Sink, limits: Limits | None = None, *, attached: object = None) -> None:
         self._source = source
         self._sink = sink
         self._limits = limits or Limits()
+        self._attached = attached
         self._lines = LineSplitter(self._limits.line_bytes)
         self._running: dict[RequestId, Running] = {}
         self._running_bytes = 0
@@ -227,7 +231,9 @@ class StdioConnection:
         async def unanswered() -> None:
             await self._settle(running)
 
-        await self._hand_on(_request(request), ServerMessageMetadata(on_request_unanswered=unanswered))
+        await self._hand_on(
+            _request(request), ServerMessageMetadata(request_context=self._attached, on_request_unanswered=unanswered)
+        )
         if request.method == INITIALIZE:  # what follows may be judged by the version that comes of it
             await running.settled.wait()
 
