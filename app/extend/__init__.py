@@ -43,6 +43,7 @@ from app.extend.plugins import (
     PluginWait,
 )
 from app.extend.prompts import Found, Piece, PlaceholderSource, Preprocessor, PromptContext, Stage, Trust
+from app.extend.questions import AnswerAction, People, PersonAnswer, PersonQuestion
 from app.extend.server import (
     Access,
     DeclaredRoute,
@@ -77,6 +78,7 @@ from app.extend.values import Body, Clock, Dump, Json, Message, no_dump
 __all__ = [
     "LOCAL",
     "Access",
+    "AnswerAction",
     "ApprovalAsked",
     "ApprovalSettled",
     "BackgroundResult",
@@ -116,6 +118,9 @@ __all__ = [
     "NodeLeft",
     "Outcome",
     "PathKey",
+    "People",
+    "PersonAnswer",
+    "PersonQuestion",
     "PhaseDone",
     "Piece",
     "PlaceholderSource",
