@@ -47,9 +47,6 @@ CLIENT_NAME = "vcp-server-client"
 _UNKNOWN_WHY = ("Server returned an error response", "Not Found")
 """What the SDK says when an HTTP answer was an error; the link knows more."""
 
-_OLD_SERVER = (400, 404, 405)
-"""What a server that only speaks HTTP+SSE answers to a POST (MCP-50)."""
-
 _FAULTS = (
     MCPError,
     VcpError,
@@ -91,47 +88,6 @@ class Listing:
 
     tools: tuple[Tool, ...]
     ttl: float = 0.0
-
-
-async def connected(entry: ServerEntry, around: Around, known: Way | None) -> Connection:
-    """A connection that is ready, by the way that is known to work, else by the first one that does.
-
-    Raises McpServerError, whose message is one line.
-    """
-    try:
-        async with asyncio.timeout(entry.connect_seconds or around.limits().connect_seconds) as limit:
-            return await _connected(entry, around, known)
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        seconds = entry.connect_seconds or around.limits().connect_seconds
-        raise McpServerError(
-            both(f"{seconds:g} 秒内未就绪", f"was not ready within {seconds:g} s"), around.last_details
-        ) from None
-
-
-async def _connected(entry: ServerEntry, around: Around, known: Way | None) -> Connection:
-    if known is not None:
-        with contextlib.suppress(McpServerError):
-            return await Connection(entry, around, known).opened()
-    if entry.kind is ServerKind.SSE:
-        return await Connection(entry, around, Way(old=True, mode="legacy")).opened()
-    first = Connection(entry, around, Way())
-    try:
-        return await first.opened()
-    except SignInNeededError:
-        raise
-    except McpServerError as error:
-        link = first.link
-        if isinstance(link, StdioLink) and link.ended_itself:
-            # Some servers end when the first word is not ``initialize``.
-            return await Connection(entry, around, Way(mode="legacy")).opened()
-        if not isinstance(link, HttpLink) or link.status not in _OLD_SERVER or link.error is not None:
-            raise
-        try:
-            return await Connection(entry, around, Way(old=True, mode="legacy")).opened()
-        except McpServerError:
-            raise error from None
 
 
 class Connection:

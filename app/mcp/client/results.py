@@ -105,7 +105,9 @@ def tool_spec(entry: ServerEntry, tool: Tool, timeout: float, *, prefix: bool) -
     )
 
 
-def sent_arguments(arguments: Mapping[str, Json], schema: Mapping[str, Json], unsaid: frozenset[str]) -> dict[str, Json]:
+def sent_arguments(
+    arguments: Mapping[str, Json], schema: Mapping[str, Json], unsaid: frozenset[str]
+) -> dict[str, Json]:
     """The arguments that go to the server (P86, P88).
 
     Names in ``unsaid`` are words of our own protocol, which the tool only gets where it declares them. Null stands for

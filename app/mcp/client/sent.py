@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 
-from app.errors import both
 from app.extend import Json, ToolCall
 from app.mcp.client.results import sent_arguments
 from app.mcp.client.status import Tool
 from app.protocol import markers
 from app.protocol.arguments import fold
 from app.tools.schemas.check import SchemaCheck, SchemaError
+
+log = logging.getLogger(__name__)
 
 _OURS = frozenset(
     fold(key)
@@ -33,7 +35,7 @@ class SentArguments:
         self._name = str(tool["name"])
         self._schema: Mapping[str, Json] = tool.get("inputSchema") or {}
         self._check: SchemaCheck | None = None
-        self._unusable = ""
+        self._unusable = False
 
     async def of(self, call: ToolCall) -> tuple[dict[str, Json], str]:
         """The arguments to send, and what is wrong with them (empty: nothing)."""
@@ -41,14 +43,12 @@ class SentArguments:
             try:
                 self._check = await asyncio.to_thread(SchemaCheck, self._schema)
             except SchemaError as error:
-                self._unusable = error.message
+                self._unusable = True
+                log.warning("arguments of tool %s are not checked, its schema cannot be used: %s", self._name, error)
         unsaid = frozenset(name for name in call.arguments if self._is_ours(name, call.arguments[name]))
         arguments = sent_arguments(call.arguments, self._schema, unsaid)
         if self._check is None:
-            return arguments, both(
-                f"工具 {self._name} 的 schema 无法使用：{self._unusable}",
-                f"the schema of tool {self._name} cannot be used: {self._unusable}",
-            )
+            return arguments, ""  # the server will say what it thinks of them
         fault = self._check.fault(arguments)
         return arguments, "" if fault is None else f"{fault.path}: {fault.reason}"
 

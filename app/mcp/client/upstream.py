@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from app.errors import both
 from app.extend import (
     CallContext,
-    CallProgress,
     Clock,
-    ErrorKind,
-    EventSink,
     Json,
-    ToolCall,
-    ToolResult,
     ToolSpec,
 )
 from app.mcp.client.around import Around
-from app.mcp.client.patience import Allowance, Patience
-from app.mcp.client.results import tool_result, tool_spec
+from app.mcp.client.listing import identity_of, wanted
+from app.mcp.client.patience import Allowance
+from app.mcp.client.results import tool_spec
 from app.mcp.client.sent import SentArguments
 from app.mcp.client.server_entry import ServerEntry
 from app.mcp.client.status import (
@@ -35,10 +28,8 @@ from app.mcp.client.status import (
     McpServerError,
     ServerState,
     ServerStatus,
-    SessionLostError,
     SignInNeededError,
     Tool,
-    ToolRefusedError,
 )
 
 if TYPE_CHECKING:
@@ -48,10 +39,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_RUNNING = 16
-"""Calls of one server at a time, where its entry does not say."""
-
-MAX_WAITING = 1_000
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 PATIENCE = 2.0
@@ -63,7 +50,6 @@ STABLE_SECONDS = 10.0
 RELIST_PAUSE = 0.25
 RELIST_EVERY = 1.0
 MIN_TTL = 30.0
-PROGRESS_EVERY = 0.01
 
 
 class Upstream:
@@ -77,7 +63,6 @@ class Upstream:
         entry: ServerEntry,
         around: Around,
         *,
-        events: EventSink,
         consents: ConsentStore | None,
         clock: Clock,
         monotonic: Callable[[], float],
@@ -87,7 +72,6 @@ class Upstream:
         self.entry = entry
         self._around = replace(around, told=self._told, logged=self._logged)
         self._forward = around.told
-        self._events = events
         self._consents = consents
         self._clock = clock
         self._monotonic = monotonic
@@ -100,8 +84,8 @@ class Upstream:
         self._details = ""
         self._told_error = ""
         self._listed: tuple[Tool, ...] = ()
-        self._waiting_consent: tuple[str, ...] = ()
-        self._sent: Mapping[str, SentArguments] = MappingProxyType({})
+        self.changed_tools: tuple[str, ...] = ()
+        self.sent: Mapping[str, SentArguments] = MappingProxyType({})
         self.specs: Mapping[str, ToolSpec] = MappingProxyType({})
         self._connection: Connection | None = None
         self._way: Way | None = None
@@ -115,10 +99,11 @@ class Upstream:
         self._relisting: asyncio.TimerHandle | None = None
         self._relisted = -RELIST_EVERY
         self._users = 0
-        self._waiting = 0
-        self._places = asyncio.Semaphore(entry.max_running or MAX_RUNNING)
-        self._callers: list[CallContext] = []
+        self.callers: list[CallContext] = []
+        """Where the calls came from that run now."""
         self._closing = False
+        self.looking = asyncio.Lock()
+        """Held while ``look`` runs."""
         self.known = entry.disabled
         """Whether its tools have been listed, now or before."""
         self.settled = asyncio.Event()
@@ -147,7 +132,7 @@ class Upstream:
             error=self._error,
             details=self._details,
             tools=len(self._listed),
-            changed=self._waiting_consent,
+            changed=self.changed_tools,
             pid=connection.link.pid if ready and connection is not None else None,
             protocol=connection.client.protocol_version if ready and connection is not None else "",
             running=self._users,
@@ -175,11 +160,11 @@ class Upstream:
     async def learn(self) -> None:
         """Start the server to learn what it can do; what goes wrong is told by ``status``."""
         with suppress(McpServerError):
-            await self._connected()
+            await self.connected()
 
     async def relist(self) -> None:
         """Ask the running server for its tools. Raises McpServerError."""
-        connection = await self._connected()
+        connection = await self.connected()
         await self._list(connection)
 
     async def _list(self, connection: Connection) -> None:
@@ -194,15 +179,15 @@ class Upstream:
 
     def _take(self, allowed: Sequence[Tool], changed: tuple[str, ...]) -> None:
         entry = self.entry
-        tools = tuple(tool for tool in allowed if _wanted(str(tool["name"]), entry))
-        self._waiting_consent = changed
+        tools = tuple(tool for tool in allowed if wanted(str(tool["name"]), entry))
+        self.changed_tools = changed
         first, self.known = not self.known, True
         self.settled.set()
         if tools == self._listed and not first:
             return
-        specs = (tool_spec(entry, tool, self._allowance(str(tool["name"])).most, prefix=self._prefix) for tool in tools)
+        specs = (tool_spec(entry, tool, self.allowance(str(tool["name"])).most, prefix=self._prefix) for tool in tools)
         self._listed = tools
-        self._sent = MappingProxyType({str(tool["name"]): SentArguments(tool) for tool in tools})
+        self.sent = MappingProxyType({str(tool["name"]): SentArguments(tool) for tool in tools})
         self.specs = MappingProxyType({spec.name: spec for spec in specs})
         self._changed()
 
@@ -226,20 +211,34 @@ class Upstream:
 
     # --- its life --------------------------------------------------------------------------------------------------
 
+    def due(self) -> bool:
+        """Whether ``look`` has something to do."""
+        return self._is_idle() or self._is_stale() or self._should_run()
+
     async def look(self) -> None:
-        """Now and then: stop it when it is idle, list again what is stale, start what should run."""
-        now = self._monotonic()
-        idle = self.entry.idle_seconds or self._around.limits().idle_seconds
-        if self._connection is not None and not self._users:
-            if not self.entry.auto_start and now - self._used >= idle:
-                log.info("MCP server %s is stopped: nobody has used it for %g s", self.entry.name, idle)
-                await self._drop(ServerState.IDLE)
-            elif self._stale_at is not None and now >= self._stale_at:
-                self._stale_at = None
-                self._relist_now()
-        wanted = self.entry.auto_start or not self.known
-        if self._connection is None and wanted and not self.entry.disabled and now >= self._not_before:
+        """Stop it when it is idle, list again what is stale, start what should run."""
+        if self._is_idle():
+            log.info("MCP server %s is stopped: nobody has used it for some time", self.entry.name)
+            await self._drop(ServerState.IDLE)
+        elif self._is_stale():
+            self._stale_at = None
+            self._relist_now()
+        elif self._should_run():
             await self.learn()
+
+    def _is_idle(self) -> bool:
+        if self._connection is None or self._users or self.entry.auto_start:
+            return False
+        idle = self.entry.idle_seconds or self._around.limits().idle_seconds
+        return self._monotonic() - self._used >= idle
+
+    def _is_stale(self) -> bool:
+        return self._connection is not None and self._stale_at is not None and self._monotonic() >= self._stale_at
+
+    def _should_run(self) -> bool:
+        """One that is to run always does, and one of which nothing is known is tried until something is."""
+        wanted = (self.entry.auto_start or not self.known) and not self.entry.disabled and not self._closing
+        return wanted and self._connection is None and self._monotonic() >= self._not_before
 
     async def close(self) -> None:
         """End it, and all that was begun for it."""
@@ -260,7 +259,12 @@ class Upstream:
         if connection is not None:
             await connection.close()
 
-    async def _connected(self) -> Connection:
+    async def forget(self, connection: Connection) -> None:
+        """The server no longer knows this connection."""
+        if self._connection is connection:
+            await self._drop(ServerState.IDLE)
+
+    async def connected(self) -> Connection:
         """A connection that works, started where there is none. Raises McpServerError."""
         connection = self._connection
         if connection is not None and not connection.link.gone.is_set() and not connection.closed.is_set():
@@ -339,8 +343,6 @@ class Upstream:
         if error.message != self._told_error:
             self._told_error = error.message
             log.warning("MCP server %s failed: %s", self.entry.name, error.message)
-            if error.details:
-                log.info("MCP server %s: %s", self.entry.name, error.details)
 
     async def _watch(self, connection: Connection) -> None:
         """Notice that a server has gone, so that the next call starts it anew."""
@@ -363,17 +365,18 @@ class Upstream:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # --- calls -----------------------------------------------------------------------------------------------------
+    # --- its use ---------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
         """The SDK's client, which stays open meanwhile. Raises McpServerError."""
-        with self._in_use():
-            connection = await self._connected()
+        with self.in_use():
+            connection = await self.connected()
             yield connection.client
 
     @contextmanager
-    def _in_use(self) -> Iterator[None]:
+    def in_use(self) -> Iterator[None]:
+        """It is not stopped while the block runs."""
         self._users += 1
         try:
             yield
@@ -381,135 +384,26 @@ class Upstream:
             self._users -= 1
             self._used = self._monotonic()
 
-    def _allowance(self, tool: str) -> Allowance:
+    def allowance(self, tool: str) -> Allowance:
+        """The time that a call of this tool has: its own limit or the server's as it stands, else the settings'."""
         own = self.entry.tool_timeouts.get(tool) or self.entry.timeout
         if own is not None:
             return Allowance(own, own)
         limits = self._around.limits()
         return Allowance(limits.call_seconds, max(limits.call_seconds, limits.call_max_seconds))
 
-    async def call(self, tool: str, call: ToolCall, context: CallContext, started: Callable[..., None]) -> ToolResult:
-        """Run one call; never raises but when it is cancelled."""
-        allowance = self._allowance(tool)
-        if self._waiting >= MAX_WAITING:
-            return _error(ErrorKind.QUEUE, self._said(both("等待的调用过多", "too many calls wait")))
-        with self._in_use():
-            self._waiting += 1
-            try:
-                async with asyncio.timeout(allowance.most):
-                    await self._places.acquire()
-            except TimeoutError:
-                return _error(ErrorKind.QUEUE, self._said(both("排队超时", "no place in time")))
-            finally:
-                self._waiting -= 1
-            self._callers.append(context)
-            try:
-                return await self._call(tool, call, context, started, allowance)
-            except ToolRefusedError as error:
-                return _error(ErrorKind.PLUGIN, error.message)
-            except McpServerError as error:
-                return _error(ErrorKind.EXECUTION, self._said(error.message))
-            finally:
-                self._callers.remove(context)
-                self._places.release()
-
-    async def _call(
-        self,
-        tool: str,
-        call: ToolCall,
-        context: CallContext,
-        started: Callable[..., None],
-        allowance: Allowance,
-    ) -> ToolResult:
-        again = True
-        while True:
-            connection = await self._connected()
-            sent = self._sent.get(tool)
-            if sent is None:
-                return _error(ErrorKind.UNKNOWN_TOOL, self._gone(tool))
-            arguments, fault = await sent.of(call)
-            if fault:
-                return _error(ErrorKind.PLUGIN, fault)
-            started(pid=connection.link.pid)
-            try:
-                return await self._ask(connection, tool, arguments, call, context, allowance)
-            except SessionLostError:
-                await self._drop(ServerState.IDLE)
-                if not again:
-                    raise
-                again = False
-
-    async def _ask(
-        self,
-        connection: Connection,
-        tool: str,
-        arguments: Mapping[str, Json],
-        call: ToolCall,
-        context: CallContext,
-        allowance: Allowance,
-    ) -> ToolResult:
-        patience = Patience(allowance, context.deadline)
-        last = 0.0
-
-        async def progress(done: float, total: float | None, message: str | None) -> None:
-            nonlocal last
-            patience.progress()
-            now = self._monotonic()
-            if now - last >= PROGRESS_EVERY or done == total:
-                last = now
-                self._events.publish(CallProgress(context.turn_id, call.id, done, total, (message or "")[:2000]))
-
-        questions = connection.questions
-        try:
-            with questions.during(call, context) if questions is not None else nullcontext() as asked:
-                async with patience.within(asked):
-                    return tool_result(await connection.call_tool(tool, arguments, progress))
-        except TimeoutError:
-            seconds = round(patience.spent, 1)
-            return _error(
-                ErrorKind.TIMEOUT,
-                self._said(both(f"{seconds:g} 秒内没有结果，已取消", f"gave no result in {seconds:g} s; cancelled")),
-            )
-
-    def _said(self, text: str) -> str:
-        """A text about this server, with its name in front."""
-        name = self.entry.name
-        return f"{both(f'MCP 服务器 {name}', f'MCP server {name}')}: {text}"
-
-    def _gone(self, tool: str) -> str:
-        if tool in self._waiting_consent:
-            return self._said(
-                both(f"工具 {tool} 的描述已变更，待人确认", f"tool {tool} has changed and waits for a person's consent")
-            )
-        return self._said(both(f"不再提供工具 {tool}", f"there is no tool {tool} any more"))
-
     def _logged(self, server: str, level: str, data: Json, logger: str) -> None:
-        """What the server logs: at the level of debugging to ours, since it may hold anything, and to its callers."""
-        log.debug("[%s] %s%s", server, level, f" {logger}" if logger else "")
+        """What the server logs: only that it did to our log, since it may hold anything, and all to its callers."""
+        log.debug("[%s] logs at level %s", server, level)
         told = set[int]()
-        for context in self._callers:
+        for context in self.callers:
             if context.caller is not None and id(context.caller) not in told:
                 told.add(id(context.caller))
                 context.caller.log(level, data, logger)
 
 
-def identity_of(entry: ServerEntry) -> str:
-    """What is behind a server's name, so that a list that was kept for something else is not used."""
-    what = [entry.kind, entry.command, entry.args, entry.cwd, entry.url]
-    return hashlib.sha256(json.dumps(what).encode()).hexdigest()
-
-
-def _wanted(tool: str, entry: ServerEntry) -> bool:
-    shown = not entry.allow or any(fnmatchcase(tool, pattern) for pattern in entry.allow)
-    return shown and not any(fnmatchcase(tool, pattern) for pattern in entry.deny)
-
-
-def _error(kind: ErrorKind, message: str) -> ToolResult:
-    return ToolResult(error_kind=kind, message=message)
-
-
-def _sdk() -> Callable[[ServerEntry, Around, Way | None], Any]:
+def _sdk() -> Callable[[ServerEntry, Around, Way | None], Coroutine[Any, Any, Connection]]:
     """What needs the SDK, whose import takes half a second: in a thread, and only where there is a server to start."""
-    from app.mcp.client.connection import connected
+    from app.mcp.client.opening import connected
 
     return connected
