@@ -44,6 +44,7 @@ from app.extend.plugins import (
     PluginWait,
 )
 from app.extend.prompts import Found, Piece, PlaceholderSource, Preprocessor, PromptContext, Stage, Trust
+from app.extend.questions import AnswerAction, People, PersonAnswer, PersonQuestion
 from app.extend.server import (
     Access,
     DeclaredRoute,
@@ -80,6 +81,7 @@ __all__ = [
     "GROUPS",
     "LOCAL",
     "Access",
+    "AnswerAction",
     "ApprovalAsked",
     "ApprovalSettled",
     "BackgroundResult",
@@ -119,6 +121,9 @@ __all__ = [
     "NodeLeft",
     "Outcome",
     "PathKey",
+    "People",
+    "PersonAnswer",
+    "PersonQuestion",
     "PhaseDone",
     "Piece",
     "PlaceholderSource",

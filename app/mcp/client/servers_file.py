@@ -18,7 +18,8 @@ from app.config.live_file import LiveFile
 from app.config.problem import Problem
 from app.errors import VcpError, both
 from app.extend import Json
-from app.mcp.client.server_entry import Complain, EntryError, ServerEntry, read_entry
+from app.mcp.client.entry_reader import Complain, EntryError
+from app.mcp.client.server_entry import ServerEntry, read_entry
 from app.protocol.tolerant_json import tolerant_json
 
 log = logging.getLogger(__name__)
