@@ -103,6 +103,10 @@ class GroupTools:
             for told in () if first else self._told:
                 told()
 
+    def has_schema(self, schema: Mapping[str, Json]) -> bool:
+        """Whether this is the schema of one of the two tools, which check their arguments themselves (2.5)."""
+        return any(schema is spec.commands[0].parameters for spec in self._tools.values())
+
     def addressed(self, name: str) -> ToolSpec | None:
         """None: both tools are listed."""
         del name
