@@ -77,7 +77,7 @@ class Callback:
         assert self._answer is not None
         return await self._answer
 
-    def paste(self, address: str) -> bool:
+    async def paste(self, address: str) -> bool:
         """Take the address at which the browser ended, from a person; False when it is no answer to this flow."""
         return self._take(address.strip())
 

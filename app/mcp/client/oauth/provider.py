@@ -1,9 +1,9 @@
 """OAuth for the requests to one MCP server: the SDK's flow, with our storage and within our rules (MCP-73 to MCP-79).
 
 What the SDK does: discovery, registration, PKCE, the checks of issuers, the exchange. What is added here: tokens, their
-expiry and the metadata outlive the process; a token is refreshed before it expires, by one process at a time, and before
-anybody is bothered; requests do not wait for each other; S256 has to be announced; addresses from metadata are checked;
-answers have a size; nothing of them gets into messages.
+expiry and the metadata outlive the process; a token is refreshed before it expires, by one process at a time, and
+before anybody is bothered; requests do not wait for each other; S256 has to be announced; addresses from metadata are
+checked; answers have a size; nothing of them gets into messages.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider
@@ -232,22 +232,25 @@ class SignedInAuth(OAuthClientProvider):
         other request waiting, such as the one that cancels it.
         """
         await self._load()
-        if self._due() and self.context.can_refresh_token():
-            async with self._one_at_a_time():
-                if self._due() and self.context.can_refresh_token():
-                    answer = yield await self._refresh_request()
-                    await self._take_refreshed(answer)
-        used = self._token()
-        self._add(request)
-        response = yield request
-        if response.status_code == 401:
-            async with self._one_at_a_time():
-                if self._token() in ("", used) and self.context.can_refresh_token():
-                    answer = yield await self._refresh_request()
-                    await self._take_refreshed(answer)
-            if self._token() not in ("", used):
-                self._add(request)
-                response = yield request
+        if self._browser is not None and self.credentials.challenge:
+            # The server wanted more scopes before; whatever is sent now may not need them.
+            response = httpx2.Response(403, headers={"WWW-Authenticate": self.credentials.challenge}, request=request)
+        else:
+            if self._due() and self.context.can_refresh_token():
+                async with self._one_at_a_time() as ours:
+                    if ours and self._due() and (refresh := await self._refresh_request()) is not None:
+                        await self._take_refreshed((yield refresh))
+            used = self._token()
+            self._add(request)
+            response = yield request
+            if response.status_code == 401 and used and (self.context.can_refresh_token() or self._token() != used):
+                async with self._one_at_a_time() as ours:
+                    refresh = await self._refresh_request() if ours and self._token() == used else None
+                    if refresh is not None and not await self._take_refreshed((yield refresh)):
+                        return  # nobody has to sign in for a fault on the way
+                if self._token() not in ("", used):
+                    self._add(request)
+                    response = yield request
         step_up = self._is_step_up(response)
         if response.status_code != 401 and not step_up:
             return
@@ -322,34 +325,50 @@ class SignedInAuth(OAuthClientProvider):
     # ------------------------------------------------------------------ refreshing
 
     @asynccontextmanager
-    async def _one_at_a_time(self) -> AsyncIterator[None]:
-        """One refresh at a time, over all processes (MCP-78); who comes second finds the new token."""
-        async with self._turn:
-            await asyncio.to_thread(self._store.make_folder)
-            try:
-                async with turn(self._store.folder / "refresh.lock", TURN_SECONDS):
-                    await self._load()
-                    yield
-            except TimeoutError:
-                _log.warning("another process has been refreshing a token for too long")
-                raise SignInError(both("另一进程正在刷新令牌", "another process refreshes the token")) from None
+    async def _one_at_a_time(self) -> AsyncIterator[bool]:
+        """One refresh at a time, over all processes (MCP-78); who comes second finds the new token.
 
-    async def _refresh_request(self) -> httpx2.Request:
+        False when it is not our turn for too long: then the old token has to do.
+        """
+        async with self._turn, AsyncExitStack() as held:
+            ours = True
+            try:
+                await asyncio.to_thread(self._store.make_folder)
+                await held.enter_async_context(turn(self._store.folder / "refresh.lock", TURN_SECONDS))
+            except OSError as error:  # TimeoutError is one too
+                _log.warning("a token of an MCP server is not refreshed: %s", error)
+                ours = False
+            await self._load()
+            yield ours
+
+    async def _refresh_request(self) -> httpx2.Request | None:
+        """The request for new tokens; None when there is no refresh token or the address may not be asked."""
+        if not self.context.can_refresh_token():
+            return None
         request = await self._refresh_token()
-        await self._check(request)
+        try:
+            await self._check(request)
+        except SignInError as error:
+            _log.warning("a token of an MCP server is not refreshed: %s", error.message)
+            return None
         return request
 
-    async def _take_refreshed(self, answer: httpx2.Response) -> None:
-        """Take over new tokens. A refusal ends the old ones, a fault on the way does not."""
-        await _read(answer)
+    async def _take_refreshed(self, answer: httpx2.Response) -> bool:
+        """Take over new tokens. A refusal ends the old ones; a fault on the way does not, and gives False."""
+        try:
+            await _read(answer)
+        except SignInError as error:
+            _log.warning("a token of an MCP server is not refreshed: %s", error.message)
+            return False
         if answer.status_code >= 500 or answer.status_code == 429:
-            _log.warning("a token could not be refreshed: status %d", answer.status_code)
-            return
-        if not await self._handle_refresh_response(answer):
+            _log.warning("a token of an MCP server is not refreshed: status %d", answer.status_code)
+            return False
+        if await self._handle_refresh_response(answer):
+            self.context.token_expiry_time = self.credentials.expires_at
+        else:
             self.credentials.tokens = self.credentials.expires_at = None
             await self._write()
-        else:
-            self.context.token_expiry_time = self.credentials.expires_at
+        return True
 
     # ------------------------------------------------------------------ the rules of a flow
 
@@ -357,14 +376,21 @@ class SignedInAuth(OAuthClientProvider):
         """Before a request of the flow is sent: where to, and whether it may be (MCP-75, MCP-76, MCP-79)."""
         await check_address(str(request.url), self._server_url)
         request.headers["Accept-Encoding"] = "identity"  # so that the limit of the answer is one
-        metadata = self.context.oauth_metadata
-        if request.method != "POST" or metadata is None:
+        if request.method != "POST" or self.context.client_info is not None:
             return
-        if "S256" not in (metadata.code_challenge_methods_supported or ()):
+        # A client is about to be registered.
+        self._check_pkce()
+        metadata = self.context.oauth_metadata
+        if self._registered.client_id:
             raise SignInError(
-                both("授权服务器未声明支持 PKCE S256", "the authorization server does not say that it knows PKCE S256")
+                both(
+                    f"授权服务器不再是 {self.credentials.issuer}：oauth.clientId 属于原服务器；确认无误后先退出登录"
+                    "（vcp mcp-check 服务器 --sign-out）",
+                    f"the authorization server is not {self.credentials.issuer} any more, where oauth.clientId "
+                    "belongs; if that is right, sign out first (vcp mcp-check SERVER --sign-out)",
+                )
             )
-        if self.context.client_info is None and metadata.registration_endpoint is None:
+        if metadata is not None and metadata.registration_endpoint is None:
             raise SignInError(
                 both(
                     "授权服务器不允许自行注册：请在其处注册一个客户端（回调地址 "
@@ -372,6 +398,13 @@ class SignedInAuth(OAuthClientProvider):
                     "the authorization server lets no client register itself: register one there with the redirect "
                     f"address {self._redirect_uri}, and name it as oauth.clientId in the entry",
                 )
+            )
+
+    def _check_pkce(self) -> None:
+        metadata = self.context.oauth_metadata  # None at servers of 2025-03-26 that tell nothing
+        if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or ()):
+            raise SignInError(
+                both("授权服务器未声明支持 PKCE S256", "the authorization server does not say that it knows PKCE S256")
             )
 
     async def _take(self, request: httpx2.Request, answer: httpx2.Response) -> None:
@@ -389,10 +422,7 @@ class SignedInAuth(OAuthClientProvider):
 
     async def _perform_authorization_code_grant(self) -> tuple[str, str]:
         metadata, client = self.context.oauth_metadata, self.context.client_info
-        if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or ()):
-            raise SignInError(
-                both("授权服务器未声明支持 PKCE S256", "the authorization server does not say that it knows PKCE S256")
-            )
+        self._check_pkce()
         if self._registered.scopes and not self._challenged:
             self.context.client_metadata.scope = self._registered.scopes
         methods = metadata.token_endpoint_auth_methods_supported if metadata is not None else None
@@ -455,5 +485,7 @@ def _error_of(answer: httpx2.Response) -> str:
 
 
 def _said(error: OAuthFlowError) -> str:
-    """What the SDK says of a fault, as far as it can hold no secret: the words before what was received."""
-    return both("OAuth 登录失败", "signing in failed") + f": {str(error).partition(':')[0][:200]}"
+    """What the SDK says of a fault, without the bodies that it may quote."""
+    text = str(error) if type(error) is OAuthFlowError else str(error).partition(":")[0]
+    shown = "".join(char if char.isprintable() else " " for char in text[:300])
+    return both("OAuth 登录失败", "signing in failed") + f": {shown}"
