@@ -9,24 +9,25 @@ checked; answers have a size; nothing of them gets into messages.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.exceptions import OAuthFlowError
 from mcp.client.auth.oauth2 import OAuthContext
-from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth, is_valid_client_metadata_url
+from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
 from app.errors import both
 from app.extend import Clock
 from app.mcp.client.oauth.addresses import check_address
+from app.mcp.client.oauth.answers import error_of, read_answer, said_of
 from app.mcp.client.oauth.callback import Callback, Expected
-from app.mcp.client.oauth.errors import SignInError, error_word
+from app.mcp.client.oauth.errors import SignInError
+from app.mcp.client.oauth.registered import RegisteredClient, check_pkce
 from app.mcp.client.oauth.store import MAX_CHALLENGE_CHARS, Credentials, OAuthStore
 from app.mcp.client.oauth.turn import turn
 
@@ -42,36 +43,7 @@ MAX_STEP_UPS = 2
 """How often a person is asked for the same further scopes (MCP-77)."""
 
 MAX_KNOWN_STEP_UPS = 100
-ANSWER_BYTES = 1024 * 1024
-"""Of one answer with metadata, a registration or tokens."""
-
 _log = logging.getLogger(__name__)
-
-
-class RegisteredClient:
-    """What an entry says about signing in (MCP-76): a client that the authorization server knows already, and scopes.
-
-    A ``client_id`` that is an ``https`` address without a secret is that of a client metadata document, which is used
-    where the server takes such.
-    """
-
-    def __init__(self, client_id: str = "", client_secret: str = "", scopes: Sequence[str] = ()) -> None:
-        self.metadata_url = client_id if is_valid_client_metadata_url(client_id) and not client_secret else None
-        self.client_id = "" if self.metadata_url else client_id
-        self.client_secret = client_secret
-        self.scopes = " ".join(scopes)
-
-    def information(self, redirect_uri: str, issuer: str) -> OAuthClientInformationFull | None:
-        """The client, bound to the issuer that it was first used with; None when none is registered."""
-        if not self.client_id:
-            return None
-        return OAuthClientInformationFull(
-            client_id=self.client_id,
-            client_secret=self.client_secret or None,
-            token_endpoint_auth_method="client_secret_basic" if self.client_secret else "none",
-            redirect_uris=[AnyUrl(redirect_uri)],
-            issuer=issuer or None,
-        )
 
 
 class _Context(OAuthContext):
@@ -287,7 +259,7 @@ class SignedInAuth(OAuthClientProvider):
         except StopAsyncIteration:
             return
         except OAuthFlowError as error:
-            raise SignInError(_said(error)) from None
+            raise SignInError(said_of(error)) from None
         finally:
             await flow.aclose()
 
@@ -356,7 +328,7 @@ class SignedInAuth(OAuthClientProvider):
     async def _take_refreshed(self, answer: httpx2.Response) -> bool:
         """Take over new tokens. A refusal ends the old ones; a fault on the way does not, and gives False."""
         try:
-            await _read(answer)
+            await read_answer(answer)
         except SignInError as error:
             _log.warning("a token of an MCP server is not refreshed: %s", error.message)
             return False
@@ -376,40 +348,15 @@ class SignedInAuth(OAuthClientProvider):
         """Before a request of the flow is sent: where to, and whether it may be (MCP-75, MCP-76, MCP-79)."""
         await check_address(str(request.url), self._server_url)
         request.headers["Accept-Encoding"] = "identity"  # so that the limit of the answer is one
-        if request.method != "POST" or self.context.client_info is not None:
-            return
-        # A client is about to be registered.
-        self._check_pkce()
-        metadata = self.context.oauth_metadata
-        if self._registered.client_id:
-            raise SignInError(
-                both(
-                    f"授权服务器不再是 {self.credentials.issuer}：oauth.clientId 属于原服务器；确认无误后先退出登录"
-                    "（vcp mcp-check 服务器 --sign-out）",
-                    f"the authorization server is not {self.credentials.issuer} any more, where oauth.clientId "
-                    "belongs; if that is right, sign out first (vcp mcp-check SERVER --sign-out)",
-                )
-            )
-        if metadata is not None and metadata.registration_endpoint is None:
-            raise SignInError(
-                both(
-                    "授权服务器不允许自行注册：请在其处注册一个客户端（回调地址 "
-                    f"{self._redirect_uri}），并在条目中填写 oauth.clientId",
-                    "the authorization server lets no client register itself: register one there with the redirect "
-                    f"address {self._redirect_uri}, and name it as oauth.clientId in the entry",
-                )
-            )
-
-    def _check_pkce(self) -> None:
-        metadata = self.context.oauth_metadata  # None at servers of 2025-03-26 that tell nothing
-        if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or ()):
-            raise SignInError(
-                both("授权服务器未声明支持 PKCE S256", "the authorization server does not say that it knows PKCE S256")
+        if request.method == "POST" and self.context.client_info is None:
+            check_pkce(self.context.oauth_metadata)
+            self._registered.check_registration(
+                self.context.oauth_metadata, issuer=self.credentials.issuer, redirect_uri=self._redirect_uri
             )
 
     async def _take(self, request: httpx2.Request, answer: httpx2.Response) -> None:
         """Read an answer of the flow within its limit; a refusal is told by its code and nothing else of it."""
-        await _read(answer)
+        await read_answer(answer)
         if request.method != "POST" or answer.status_code in (200, 201):
             return
         what = (
@@ -417,12 +364,12 @@ class SignedInAuth(OAuthClientProvider):
         )
         raise SignInError(
             both("授权服务器拒绝了", "the authorization server refused ")
-            + f"{what}: {answer.status_code} {_error_of(answer)}"
+            + f"{what}: {answer.status_code} {error_of(answer)}"
         )
 
     async def _perform_authorization_code_grant(self) -> tuple[str, str]:
         metadata, client = self.context.oauth_metadata, self.context.client_info
-        self._check_pkce()
+        check_pkce(metadata)
         if self._registered.scopes and not self._challenged:
             self.context.client_metadata.scope = self._registered.scopes
         methods = metadata.token_endpoint_auth_methods_supported if metadata is not None else None
@@ -447,45 +394,3 @@ class SignedInAuth(OAuthClientProvider):
                 return await self._browser.answer()
         except TimeoutError:
             raise SignInError(both("登录页在时限内没有完成", "nobody completed the sign-in within its time")) from None
-
-
-async def _read(answer: httpx2.Response) -> None:
-    """Read an answer, of which there may be so much and no more."""
-    if answer.headers.get("Content-Encoding", "identity") != "identity":
-        raise SignInError(both("授权服务器的回答被压缩", "an answer of the authorization server is compressed"))
-    answer.stream = _Limited(answer.stream)
-    await answer.aread()
-
-
-class _Limited(httpx2.AsyncByteStream):
-    """Another stream, which ends with an error after ``ANSWER_BYTES``."""
-
-    def __init__(self, stream: object) -> None:
-        assert isinstance(stream, httpx2.AsyncByteStream)
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for block in self._stream:
-            size += len(block)
-            if size > ANSWER_BYTES:
-                raise SignInError(both("授权服务器的回答过大", "an answer of the authorization server is too large"))
-            yield block
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-def _error_of(answer: httpx2.Response) -> str:
-    try:
-        body = json.loads(answer.content)
-    except (ValueError, RecursionError):
-        return "-"
-    return error_word(body.get("error")) if isinstance(body, dict) else "-"
-
-
-def _said(error: OAuthFlowError) -> str:
-    """What the SDK says of a fault, without the bodies that it may quote."""
-    text = str(error) if type(error) is OAuthFlowError else str(error).partition(":")[0]
-    shown = "".join(char if char.isprintable() else " " for char in text[:300])
-    return both("OAuth 登录失败", "signing in failed") + f": {shown}"

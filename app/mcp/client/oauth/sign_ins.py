@@ -20,7 +20,8 @@ from app.errors import both
 from app.extend import Clock
 from app.mcp.client.oauth.callback import PATH, Callback
 from app.mcp.client.oauth.errors import SignInError
-from app.mcp.client.oauth.provider import RegisteredClient, SignedInAuth
+from app.mcp.client.oauth.provider import SignedInAuth
+from app.mcp.client.oauth.registered import RegisteredClient
 from app.mcp.client.oauth.store import OAuthStore
 from app.mcp.client.oauth.turn import turn
 from app.mcp.client.server_entry import ServerEntry, ServerKind
@@ -216,7 +217,8 @@ class SignIns:
         reading = asyncio.create_task(_pasted(lines, hand_on)) if lines is not None else None
         try:
             async with asyncio.timeout(self._seconds):
-                while (await asyncio.to_thread(self._pending))[1] == url:
+                # The other process can only be looked at.
+                while (await asyncio.to_thread(self._pending))[1] == url:  # noqa: ASYNC110
                     await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError:
             raise SignInError(both("登录页在时限内没有完成", "nobody completed the sign-in within its time")) from None
