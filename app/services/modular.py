@@ -116,7 +116,7 @@ async def modular_proxy(
 async def _settle(servers: McpServers, groups: ToolGroups, settled: asyncio.Event, seconds: float) -> None:
     """Wait for the first attempts and say how they went (mcp.md 2.8)."""
     await servers.wait_settled(seconds)
-    groups.tools.look()
+    groups.look()
     settled.set()
     states = [status for status in servers.states() if status.state is not ServerState.DISABLED]
     good = [status.name for status in states if status.state in (ServerState.READY, ServerState.IDLE)]

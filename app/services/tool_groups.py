@@ -53,16 +53,22 @@ class ToolGroups:
             for one in _mcp(servers()):
                 await one.tools_of(server)
 
+        self._states = ServerStates(servers, clock)
         self.groups = Groups(
             lambda: tuple(source for source in router().sources if source is not self.tools),
             declared,
-            ServerStates(servers, clock).of_now,
+            self._states.of_now,
         )
         self.tools = GroupTools(
             self.groups, call_tool, events, new_id=new_id, denied=denied, tools_of=tools_of, always=always
         )
-        self.watch = GroupWatch(self.tools.look)
+        self.watch = GroupWatch(self.look)
         events.listen(self.tools.progressed, CallProgress)
+
+    def look(self) -> None:
+        """Look at the servers anew, and tell those who want to know when groups have changed."""
+        self._states.forget()
+        self.tools.look()
 
     def of_now(self) -> GroupSet:
         """The groups of now."""
@@ -140,6 +146,10 @@ class ServerStates:
         self._looked = -math.inf
         self._maps: tuple[Mapping[str, ToolSpec], ...] = ()
         self._groups: tuple[ServerGroup, ...] = ()
+
+    def forget(self) -> None:
+        """Look anew at the next use."""
+        self._looked = -math.inf
 
     def of_now(self) -> tuple[ServerGroup, ...]:
         """One for each server; at most that old."""

@@ -118,10 +118,15 @@ def migrated(servers: Sequence[Found], descriptions: Mapping[str, str]) -> dict[
     return {"$schema": SCHEMA_URL, "mcpServers": entries}
 
 
-def client_after(file: ClientFile, command: Sequence[str], output: Path) -> dict[str, Json]:
-    """The client's configuration afterwards (MOD-17): our proxy as its only server; other root keys are kept."""
+def client_after(
+    file: ClientFile, command: Sequence[str], output: Path, environment: Mapping[str, str]
+) -> dict[str, Json]:
+    """The client's configuration afterwards (MOD-17): our proxy as its only server; other root keys are kept.
+
+    ``command`` with the output behind it is the command line, ``environment`` what it needs.
+    """
     program, *words = command
-    proxy = {"type": "stdio", "command": program, "args": [*words, str(output)], "env": {}}
+    proxy = {"type": "stdio", "command": program, "args": [*words, str(output)], "env": dict(environment)}
     return {key: {SERVER_NAME: proxy} if key == file.container else value for key, value in file.value.items()}
 
 

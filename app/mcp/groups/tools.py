@@ -132,7 +132,7 @@ class GroupTools:
     async def _shown(self, call: ToolCall, context: CallContext) -> ToolResult:
         full = call.arguments.get("detail") == "full"
         group = await self._group(str(call.arguments["group"]))
-        shown: list[Json] = [_described(group, member, full=full) for member in self._members(group, context.door)]
+        shown: list[Json] = [tool_entry(group, member, full=full) for member in self._members(group, context.door)]
         structured = {"group": group.name, "tools": shown}
         content = [{"type": "text", "text": compact_json(shown)}]
         return ToolResult(structured=structured, mcp={"content": content, "structuredContent": structured})
@@ -250,6 +250,15 @@ def _specs(groups: GroupSet) -> dict[str, ToolSpec]:
     }
 
 
+def listed_tools(groups: GroupSet) -> list[Json]:
+    """The two tools as ``tools/list`` has them."""
+    return [
+        {"name": spec.name, "description": command.description, "inputSchema": command.parameters}
+        for spec in _specs(groups).values()
+        for command in spec.commands
+    ]
+
+
 def _spec(name: str, description: str, parameters: Mapping[str, Json]) -> ToolSpec:
     command = ToolCommand(id=name, command="", description=description, parameters=parameters, typed=True)
     return ToolSpec(
@@ -257,7 +266,8 @@ def _spec(name: str, description: str, parameters: Mapping[str, Json]) -> ToolSp
     )
 
 
-def _described(group: Group, member: Member, *, full: bool) -> dict[str, Json]:
+def tool_entry(group: Group, member: Member, *, full: bool) -> dict[str, Json]:
+    """A tool of a group as ``get-modular-tools`` shows it (2.5)."""
     offered, command = member.offered, member.offered.command
     # A server that says nothing of its tool is not given words; our own tools go by their title then.
     silent = offered.spec.origin.startswith(SERVER_ORIGIN) and not (command and command.description)
