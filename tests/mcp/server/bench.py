@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 from mcp import Client
 
-from app.extend import LOCAL, CallContext, Event, Guard, Json, ToolCall, ToolCommand, ToolResult, ToolSpec
+from app.extend import LOCAL, CallContext, Event, Guard, Json, ToolCall, ToolCommand, ToolResult, ToolSource, ToolSpec
 from app.mcp.server.door import McpDoor, McpDoorRules
 from app.observe.bus import EventBus
 from app.tools.offers import DoorRules, Offers
@@ -87,12 +87,12 @@ def validate(schema: Mapping[str, Json], value: Json) -> Fault | None:
 class DoorBench:
     """A door and what stands behind it."""
 
-    def __init__(self, *guards: Guard, **fields: Any) -> None:
+    def __init__(self, *guards: Guard, source: ToolSource | None = None, **fields: Any) -> None:
         self.tools = Tools()
         self.bus = EventBus()
         self.events: list[Event] = []
         self.bus.listen(self.events.append)
-        self.router = Router([self.tools], guards, self.bus)
+        self.router = Router([source or self.tools], guards, self.bus)
         self.rules = McpDoorRules()
         self.shown = DoorRules()
         ids = itertools.count(1)
