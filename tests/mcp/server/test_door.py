@@ -214,7 +214,7 @@ def test_mcp_22_d71_all_other_faults_are_results_that_name_the_path(version: str
                 ({}, "$"),
                 ({"a": [], "z": 1}, "$"),
                 ({"a": 1}, "$.a"),
-                ({"a": [{"b": 1}]}, "$.a.0.b"),
+                ({"a": [{"b": 1}]}, "$.a[0].b"),
             ):
                 params: Any = {"name": "Strict", "arguments": arguments}
                 result = (await raw.ask("tools/call", modern(params) if version == MODERN else params))["result"]
