@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.extend import EventSink, Lifecycle, PlaceholderSource, Preprocessor, RouteSource, ToolSource
+from app.extend import Lifecycle, PlaceholderSource, Preprocessor, RouteSource, ToolSource
+from app.hub.approval.guard import Approvals
+from app.observe.bus import EventBus
 from app.services.in_force import InForce
+from app.services.mcp_server import McpServing, mcp_door
 from app.tools.router import Router
 
 
@@ -16,15 +19,21 @@ class Mcp:
     """The parts of one server, made in one order.
 
     ``groups`` are the tools that show others, ``servers`` those of MCP servers; local tools win against both (D68).
-    ``router`` is asked at each use.
+    ``router`` and ``approvals`` are asked at each use.
     """
 
     def __init__(
-        self, in_force: InForce, events: EventSink, *, router: Callable[[], Router], new_id: Callable[[str], str]
+        self,
+        in_force: InForce,
+        events: EventBus,
+        router: Callable[[], Router],
+        approvals: Callable[[], Approvals],
+        new_id: Callable[[str], str],
     ) -> None:
         self._in_force = in_force
         self._events = events
         self._router = router
+        self._approvals = approvals
         self._new_id = new_id
         self.groups: tuple[ToolSource, ...] = ()
         self.servers: tuple[ToolSource, ...] = ()
@@ -32,3 +41,6 @@ class Mcp:
         self.preprocessors: tuple[Preprocessor, ...] = ()
         self.routes: tuple[RouteSource, ...] = ()
         self.lifecycles: tuple[Lifecycle, ...] = ()
+
+        self.serving = McpServing(lambda: mcp_door(in_force, events, router(), new_id=new_id, approvals=approvals()))
+        self.lifecycles += (self.serving,)
