@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class Around:
     """``environ`` is the environment of this process, and ``ours`` tells the names in it that no child inherits (D72).
 
-    ``questions`` makes the callbacks of a new connection, ``sign_in`` what signs in at a server (an ``httpx2.Auth``).
+    ``questions`` makes the callbacks of a new connection, ``sign_in`` what signs in at a server (an ``httpx2.Auth``);
+    ``ready(server)`` is called when one lets us in.
     ``told(server, what)`` is called when its ``tools``, ``prompts`` or ``resources`` have changed, and
     ``logged(server, level, data, logger)`` when it logs. ``last_details`` is what was known of the last failure.
     """
@@ -32,6 +33,7 @@ class Around:
     logged: Callable[[str, str, Json, str], None]
     questions: Callable[[ServerEntry], Questions] | None = None
     sign_in: Callable[[ServerEntry], Any] | None = None
+    ready: Callable[[str], None] = lambda server: None
     probe_seconds: float = 5.0
     stop_seconds: float = 2.0
     last_details: str = ""

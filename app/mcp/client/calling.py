@@ -71,7 +71,7 @@ class Calls:
         once_more = True
         while True:
             connection = await self._upstream.connected()
-            sent = self._upstream.sent.get(tool)
+            sent = self._upstream.list.sent.get(tool)
             if sent is None:
                 return _error(ErrorKind.UNKNOWN_TOOL, self._gone(tool))
             arguments, fault = await sent.of(call)
@@ -122,7 +122,7 @@ class Calls:
         return f"MCP {self._upstream.entry.name}: {text}"
 
     def _gone(self, tool: str) -> str:
-        if tool in self._upstream.changed_tools:
+        if tool in self._upstream.list.changed:
             return self._said(
                 both(f"工具 {tool} 的描述已变更，待人确认", f"tool {tool} has changed and waits for a person's consent")
             )

@@ -17,8 +17,9 @@ from app.mcp.client.around import Around
 from app.mcp.client.calling import Calls
 from app.mcp.client.server_entry import ServerEntry
 from app.mcp.client.servers_file import ServerTable
-from app.mcp.client.status import ConsentStore, ServerLimits, ServerStatus, Tool
+from app.mcp.client.status import ConsentStore, McpServerError, ServerLimits, ServerStatus, Tool
 from app.mcp.client.upstream import Upstream
+from app.tools.router import prepare_arguments
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
@@ -35,13 +36,18 @@ PUBLISH_SECONDS = 0.1
 """Changes of several servers that come so close together are one change for everybody else."""
 
 
+def _ready_for_nobody(server: str) -> None:
+    """Nobody wants to know."""
+
+
 class McpServers:
     """Tools of MCP servers, as ``server.tool``; with ``prefix`` false under their own names.
 
     ``configured`` gives the servers of now and is asked once in ``look_seconds``. ``environ`` is the environment of
     this process; ``ours`` tells the names in it that no child inherits (D72). ``questions`` makes the callbacks of a
-    new connection, ``sign_in`` an ``httpx2.Auth``. This object imports the SDK when it starts the first server, in a
-    thread.
+    new connection, ``sign_in`` an ``httpx2.Auth``; ``ready`` is called with the name of a server that lets us in. With
+    ``on_demand`` no server is started before it is needed, or ``wait_settled`` is called. This object imports the SDK
+    when it starts the first server, in a thread.
     """
 
     def __init__(
@@ -58,6 +64,8 @@ class McpServers:
         consents: ConsentStore | None = None,
         questions: Callable[[ServerEntry], Questions] | None = None,
         sign_in: Callable[[ServerEntry], Any] | None = None,
+        ready: Callable[[str], None] = _ready_for_nobody,
+        on_demand: bool = False,
         prefix: bool = True,
         look_seconds: float = LOOK_SECONDS,
         probe_seconds: float = 5.0,
@@ -69,6 +77,7 @@ class McpServers:
         self._monotonic = monotonic
         self._consents = consents
         self._prefix = prefix
+        self._on_demand = on_demand
         self._look_seconds = look_seconds
         self._around = Around(
             home=home,
@@ -79,6 +88,7 @@ class McpServers:
             logged=_nowhere,
             questions=questions,
             sign_in=sign_in,
+            ready=ready,
             probe_seconds=probe_seconds,
             stop_seconds=stop_seconds,
         )
@@ -109,7 +119,17 @@ class McpServers:
         self._told.append(told)
 
     def addressed(self, name: str) -> ToolSpec | None:
-        """None: every tool is listed."""
+        """A tool of a server that has never been listed: its call starts the server, and then it is known."""
+        upstream = self._unknown_one(name) if self._prefix else None
+        if upstream is None:
+            return None
+        server = upstream.entry.name
+        return ToolSpec(name, f"mcp:{server}", name, groups=frozenset({server}))
+
+    def _unknown_one(self, name: str) -> Upstream | None:
+        for server, upstream in self._upstreams.items():
+            if not upstream.known and name.startswith(f"{server}.") and len(name) > len(server) + 1:
+                return upstream
         return None
 
     async def call(
@@ -117,6 +137,18 @@ class McpServers:
     ) -> ToolResult:
         """Run the call, starting its server first where it does not run."""
         found = self._owners.get(spec.name)
+        upstream = self._unknown_one(spec.name) if found is None else None
+        if upstream is not None:
+            try:
+                await upstream.learn()
+            except McpServerError as error:
+                text = f"MCP {upstream.entry.name}: {error.message}"
+                return ToolResult(error_kind=ErrorKind.EXECUTION, message=text)
+            self._publish()
+            found = self._owners.get(spec.name)
+            listed = self._specs.get(spec.name)
+            if listed is not None:
+                call = prepare_arguments(listed, call)  # nobody could before
         if found is None:
             text = both(f"工具 {spec.name} 已不存在", f"there is no tool {spec.name} any more")
             return ToolResult(error_kind=ErrorKind.UNKNOWN_TOOL, message=text)
@@ -151,7 +183,8 @@ class McpServers:
         """Take over what has changed in the file; then everything that is due for each server."""
         await self._follow()
         for upstream in self._upstreams.values():
-            if upstream.due() and not upstream.looking.locked():
+            needed = not self._on_demand or upstream.runs
+            if needed and upstream.due() and not upstream.looking.locked():
                 self._spawn(self._one_look(upstream))
 
     async def _look_now_and_then(self) -> None:
@@ -211,7 +244,7 @@ class McpServers:
         specs: dict[str, ToolSpec] = {}
         owners: dict[str, tuple[Calls, str]] = {}
         for upstream in self._upstreams.values():
-            for name, spec in upstream.specs.items():
+            for name, spec in upstream.list.specs.items():
                 if name in specs:
                     log.warning(
                         "tool %s of %s is not used: %s has one of this name", name, spec.origin, specs[name].origin
@@ -235,7 +268,7 @@ class McpServers:
     def _consented(self, server: str) -> None:
         upstream = self._upstreams.get(server)
         if upstream is not None and not self._stopped:
-            self._spawn(upstream.consented())
+            self._spawn(upstream.recall())
 
     def _server_told(self, server: str, what: str) -> None:
         for told in self._told_of:
@@ -257,10 +290,13 @@ class McpServers:
         if refresh or not upstream.known:
             await upstream.relist()
             self._publish()
-        return upstream.tools
+        return upstream.list.tools
 
     async def wait_settled(self, seconds: float) -> bool:
         """Wait until every server is known or has been tried once; False when that takes longer."""
+        if self._on_demand:
+            self._on_demand = False
+            await self.look()
         waiting = [asyncio.ensure_future(upstream.settled.wait()) for upstream in self._upstreams.values()]
         if not waiting:
             return True
@@ -271,6 +307,14 @@ class McpServers:
                 one.cancel()
         self._publish()
         return len(done) == len(waiting)
+
+    def retry(self, server: str) -> None:
+        """Try a server again at once, for instance since somebody has signed in there."""
+        upstream = self._upstreams.get(server)
+        if upstream is not None and not self._stopped:
+            upstream.forgive()
+            if not upstream.known and not self._on_demand:
+                self._spawn(self._one_look(upstream))
 
     def told_of(self, told: Callable[[str, str], None]) -> None:
         """Call ``told(server, what)`` when a server says that its ``tools``, ``prompts`` or ``resources`` changed."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from app.errors import both
@@ -15,13 +14,10 @@ from app.extend import (
     CallContext,
     Clock,
     Json,
-    ToolSpec,
 )
 from app.mcp.client.around import Around
-from app.mcp.client.listing import identity_of, wanted
+from app.mcp.client.listing import ToolList, identity_of, tool_list
 from app.mcp.client.patience import Allowance
-from app.mcp.client.results import tool_spec
-from app.mcp.client.sent import SentArguments
 from app.mcp.client.server_entry import ServerEntry
 from app.mcp.client.status import (
     ConsentStore,
@@ -80,13 +76,9 @@ class Upstream:
         self._identity = identity_of(entry)
         self._state = ServerState.DISABLED if entry.disabled else ServerState.IDLE
         self._since = clock()
-        self._error = ""
-        self._details = ""
+        self._fault: McpServerError | None = None
         self._told_error = ""
-        self._listed: tuple[Tool, ...] = ()
-        self.changed_tools: tuple[str, ...] = ()
-        self.sent: Mapping[str, SentArguments] = MappingProxyType({})
-        self.specs: Mapping[str, ToolSpec] = MappingProxyType({})
+        self.list = ToolList()
         self._connection: Connection | None = None
         self._way: Way | None = None
         self._starting: asyncio.Task[Connection] | None = None
@@ -113,11 +105,6 @@ class Upstream:
 
     # --- what it is ------------------------------------------------------------------------------------------------
 
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """The tools that may be used, as JSON."""
-        return self._listed
-
     def status(self) -> ServerStatus:
         """How it stands."""
         connection = self._connection
@@ -129,10 +116,10 @@ class Upstream:
             since=self._since,
             description=self.entry.description,
             shown=self.entry.shown,
-            error=self._error,
-            details=self._details,
-            tools=len(self._listed),
-            changed=self.changed_tools,
+            error=self._fault.message if self._fault is not None else "",
+            details=self._fault.details if self._fault is not None else "",
+            tools=len(self.list.tools),
+            changed=self.list.changed,
             pid=connection.link.pid if ready and connection is not None else None,
             protocol=connection.client.protocol_version if ready and connection is not None else "",
             running=self._users,
@@ -141,8 +128,7 @@ class Upstream:
     def _set(self, state: ServerState, error: McpServerError | None = None) -> None:
         if state is not self._state:
             self._state, self._since = state, self._clock()
-        self._error = error.message if error is not None else ""
-        self._details = error.details if error is not None else ""
+        self._fault = error
 
     # --- its tools -------------------------------------------------------------------------------------------------
 
@@ -153,14 +139,9 @@ class Upstream:
             if kept is not None:
                 self._take(kept.allowed, tuple(tool.name for tool in kept.changed))
 
-    async def consented(self) -> None:
-        """A person has accepted tools as they are now."""
-        await self.recall()
-
     async def learn(self) -> None:
-        """Start the server to learn what it can do; what goes wrong is told by ``status``."""
-        with suppress(McpServerError):
-            await self.connected()
+        """Start the server, so that its tools are known. Raises McpServerError."""
+        await self.connected()
 
     async def relist(self) -> None:
         """Ask the running server for its tools. Raises McpServerError."""
@@ -178,18 +159,14 @@ class Upstream:
         self._take(allowed, changed)
 
     def _take(self, allowed: Sequence[Tool], changed: tuple[str, ...]) -> None:
-        entry = self.entry
-        tools = tuple(tool for tool in allowed if wanted(str(tool["name"]), entry))
-        self.changed_tools = changed
         first, self.known = not self.known, True
         self.settled.set()
-        if tools == self._listed and not first:
-            return
-        specs = (tool_spec(entry, tool, self.allowance(str(tool["name"])).most, prefix=self._prefix) for tool in tools)
-        self._listed = tools
-        self.sent = MappingProxyType({str(tool["name"]): SentArguments(tool) for tool in tools})
-        self.specs = MappingProxyType({spec.name: spec for spec in specs})
-        self._changed()
+        before = self.list
+        self.list = tool_list(self.entry, allowed, changed, lambda tool: self.allowance(tool).most, prefix=self._prefix)
+        if self.list.tools != before.tools or first:
+            self._changed()
+        else:  # so that nobody takes them for others
+            self.list = replace(before, changed=changed)
 
     def _told(self, server: str, what: str) -> None:
         if what == "tools" and self._relisting is None and not self._closing:
@@ -224,7 +201,8 @@ class Upstream:
             self._stale_at = None
             self._relist_now()
         elif self._should_run():
-            await self.learn()
+            with suppress(McpServerError):  # ``status`` and the log tell of it
+                await self.learn()
 
     def _is_idle(self) -> bool:
         if self._connection is None or self._users or self.entry.auto_start:
@@ -259,6 +237,15 @@ class Upstream:
         if connection is not None:
             await connection.close()
 
+    @property
+    def runs(self) -> bool:
+        """Whether there is a connection."""
+        return self._connection is not None
+
+    def forgive(self) -> None:
+        """Let the next start come at once."""
+        self._failures, self._not_before = 0, 0.0
+
     async def forget(self, connection: Connection) -> None:
         """The server no longer knows this connection."""
         if self._connection is connection:
@@ -275,7 +262,8 @@ class Upstream:
         if pause > PATIENCE:
             seconds = max(1, round(pause))
             told = both(f"{seconds} 秒后可再试", f"it may be tried again in {seconds} s")
-            raise McpServerError(f"{self._error}; {told}" if self._error else told, self._details)
+            fault = self._fault or McpServerError("")
+            raise McpServerError("; ".join(text for text in (fault.message, told) if text), fault.details)
         if self._starting is None:
             self._starting = asyncio.create_task(self._start(max(0.0, pause)))
             self._starting.add_done_callback(self._started)
@@ -312,6 +300,7 @@ class Upstream:
         self._told_error = ""
         self._set(ServerState.READY)
         self._spawn(self._watch(connection))
+        self._around.ready(self.entry.name)
         log.info("MCP server %s is ready (%s)", self.entry.name, connection.client.protocol_version)
         return connection
 

@@ -1,0 +1,60 @@
+"""Builds the client of MCP servers: ``mcp_servers.json`` of the home, and what its servers may have and ask."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from app.config.settings import Settings, names
+from app.config.snapshot import Config
+from app.config.upstreams import is_of_family
+from app.extend import EventSink
+from app.mcp.client.servers import McpServers
+from app.mcp.client.servers_file import FILE_NAME, ServersFile
+from app.mcp.client.status import ServerLimits
+from app.services.in_force import InForce
+from app.services.mcp_trust import McpTrust
+
+_FAMILIES = ("Agent", "Tar", "Var", "Sar", "Detector", "SuperDetector")
+"""Beginnings of the names of settings that people make up themselves (spec vcp-core 2.3)."""
+
+
+def mcp_servers(in_force: InForce, events: EventSink, trust: McpTrust | None, *, on_demand: bool) -> McpServers:
+    """The servers of the home. With ``on_demand`` none is started before it is needed (D88)."""
+    file = ServersFile(in_force.home / FILE_NAME, lambda: in_force.config.environ, time.monotonic)
+    servers = McpServers(
+        file.table,
+        in_force.following(server_limits),
+        home=in_force.home,
+        environ=lambda: in_force.config.environ,
+        ours=is_ours(lambda: in_force.config),
+        events=events,
+        clock=time.time,
+        consents=trust.consents if trust is not None else None,
+        questions=trust.questions if trust is not None else None,
+        sign_in=trust.auth if trust is not None else None,
+        on_demand=on_demand,
+    )
+    return servers
+
+
+def server_limits(settings: Settings) -> ServerLimits:
+    """What the settings say for servers that say nothing else."""
+    return ServerLimits(
+        connect_seconds=settings.mcp_connect_seconds,
+        call_seconds=settings.mcp_call_seconds,
+        call_max_seconds=settings.mcp_call_max_seconds,
+        idle_seconds=settings.mcp_idle_seconds,
+        result_bytes=settings.mcp_result_limit_mb * 1024 * 1024,
+    )
+
+
+def is_ours(config: Callable[[], Config]) -> Callable[[str], bool]:
+    """Tells the names of settings and keys of this server, which no MCP server inherits (D72)."""
+    settings = frozenset(names())
+
+    def ours(name: str) -> bool:
+        known = name in settings or name in config().file_keys
+        return known or name.startswith(_FAMILIES) or is_of_family(name)
+
+    return ours
