@@ -94,11 +94,6 @@ def _failed(message: str) -> int:
 
 
 def _serve(options: argparse.Namespace, path: Path) -> int:
-    streams: Streams | None = None
-    if not options.measure:
-        from app.mcp.stdio.descriptors import take_standard_streams  # the SDK, which it is beside, is not needed yet
-
-        streams = take_standard_streams()  # before anything can print
     log_as_proxy()
     file = ServersFile(path.absolute(), lambda: os.environ, time.monotonic, further=frozenset({EXPOSE}))
     try:
@@ -106,7 +101,11 @@ def _serve(options: argparse.Namespace, path: Path) -> int:
     except VcpError as error:
         return _failed(error.message)
     log.info("config loaded: %s, %d servers", path.name, len(table.entries))
-    return run(_at_work(options, file, streams))
+    if options.measure:
+        return run(_at_work(options, file, None))
+    from app.mcp.stdio.descriptors import take_standard_streams  # the SDK, which it is beside, was not needed before
+
+    return run(_at_work(options, file, take_standard_streams()))
 
 
 def _first(path: Path, file: ServersFile) -> ServerTable:

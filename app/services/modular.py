@@ -123,9 +123,6 @@ async def _settle(servers: McpServers, groups: ToolGroups, settled: asyncio.Even
     bad = [status.name for status in states if status.name not in good]
     for name in good:
         log.info("\u2713 %s", name)
-    for status in states:
-        if status.error:
-            log.error("%s: %s", status.name, status.error)
     if bad:
         log.warning("success_groups=[%s], failed_groups=[%s]", ", ".join(good), ", ".join(bad))
     else:

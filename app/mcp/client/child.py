@@ -9,6 +9,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 from app.mcp.client.lines import LineCutter, Oversize
 
@@ -99,8 +100,7 @@ class ServerChild:
         """Write to the standard input, waiting while it is full. Raises BrokenPipeError when nobody reads it."""
         if self._in_closed or self._transport is None:
             raise BrokenPipeError
-        pipe = self._transport.get_pipe_transport(0)
-        assert isinstance(pipe, asyncio.WriteTransport)
+        pipe = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(0))  # uvloop's is no subclass of it
         pipe.write(data)
         await self._writable.wait()
         if self._in_closed:

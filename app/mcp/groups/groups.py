@@ -228,7 +228,7 @@ def _about(tools: Sequence[Offered]) -> str:
 
 ERROR_CHARS = 200
 
-_PATH = re.compile(r"file://[^\s'\"<>|]*|(?<![\w:/.\\-])(?:[A-Za-z]:[\\/]|~?/)[^\s'\"<>|:,;()]*")
+_PATH = re.compile(r"file://[^\s'\"<>|]*|(?<![\w:/.\\-])(?:[A-Za-z]:[\\/]|~?/)[^\s'\"<>|:,;()]+")
 
 
 def brief(error: str) -> str:

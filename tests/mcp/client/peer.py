@@ -73,8 +73,13 @@ def called(request):
     elif name == "progress":
         for done in range(1, 5):
             time.sleep(0.1)
-            say({"jsonrpc": "2.0", "method": "notifications/progress",
-                 "params": {"progressToken": token, "progress": done, "total": 4, "message": f"step {done}"}})
+            say(
+                {
+                    "jsonrpc": "2.0",
+                    "method": "notifications/progress",
+                    "params": {"progressToken": token, "progress": done, "total": 4, "message": f"step {done}"},
+                }
+            )
         answer(request, text("done"))
     elif name == "refuse":
         refuse(request, -32602, "not like this")
@@ -96,8 +101,13 @@ def called(request):
         while True:
             sys.stdout.write("y" * 65536)
     elif name == "logs":
-        say({"jsonrpc": "2.0", "method": "notifications/message",
-             "params": {"level": "warning", "logger": "peer", "data": {"said": "hello"}}})
+        say(
+            {
+                "jsonrpc": "2.0",
+                "method": "notifications/message",
+                "params": {"level": "warning", "logger": "peer", "data": {"said": "hello"}},
+            }
+        )
         answer(request, text("logged"))
     elif name == "grow":
         NAMES.append("grown")
@@ -140,8 +150,14 @@ def main():
             if "mute" in MODES:
                 continue
             version = MODES.get("version", request["params"]["protocolVersion"])
-            answer(request, {"protocolVersion": version, "capabilities": {"tools": {"listChanged": True}},
-                             "serverInfo": {"name": "peer", "version": "1"}})
+            answer(
+                request,
+                {
+                    "protocolVersion": version,
+                    "capabilities": {"tools": {"listChanged": True}},
+                    "serverInfo": {"name": "peer", "version": "1"},
+                },
+            )
         elif method == "tools/list":
             answer(request, listed(request))
         elif method == "tools/call":

@@ -119,6 +119,7 @@ def test_a_server_whose_name_no_prompt_can_hold_is_left_out(caplog: pytest.LogCa
         ("GET https://example.com/mcp/v1: 404", "GET https://example.com/mcp/v1: 404"),
         ("see file:///etc/passwd", "see passwd"),
         ("a/b and 1/2 stay", "a/b and 1/2 stay"),
+        ("已退出 / it ended", "已退出 / it ended"),
         ("a\x1b[31m\x00b", "a [31m b"),
         ("x" * 500, "x" * 199 + "…"),
         ("", ""),
