@@ -19,8 +19,8 @@ _FAMILIES = ("Agent", "Tar", "Var", "Sar", "Detector", "SuperDetector")
 """Beginnings of the names of settings that people make up themselves (spec vcp-core 2.3)."""
 
 
-def mcp_servers(in_force: InForce, events: EventSink, trust: McpTrust | None, *, on_demand: bool) -> McpServers:
-    """The servers of the home. With ``on_demand`` none is started before it is needed (D88)."""
+def mcp_servers(in_force: InForce, events: EventSink, trust: McpTrust) -> McpServers:
+    """The servers of the home. A process that does not own it starts none before it is needed (D88)."""
     file = ServersFile(in_force.home / FILE_NAME, lambda: in_force.config.environ, time.monotonic)
     servers = McpServers(
         file.table,
@@ -30,11 +30,13 @@ def mcp_servers(in_force: InForce, events: EventSink, trust: McpTrust | None, *,
         ours=is_ours(lambda: in_force.config),
         events=events,
         clock=time.time,
-        consents=trust.consents if trust is not None else None,
-        questions=trust.questions if trust is not None else None,
-        sign_in=trust.auth if trust is not None else None,
-        on_demand=on_demand,
+        consents=trust.consents,
+        questions=trust.questions,
+        sign_in=trust.auth,
+        ready=trust.let_in,
+        on_demand=not in_force.owns_home,
     )
+    trust.when_signed_in(servers.retry)
     return servers
 
 
