@@ -151,10 +151,8 @@ class Services:
         self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.statics, self.in_process)
 
         # The Model Context Protocol: whose tools we use, who uses ours, and groups of tools.
-        model_api = (lambda: self.upstream, self.model_redirect)
-        self.mcp = Mcp(
-            self.in_force, self.events, lambda: self.router, lambda: self.approvals, self._ids.new, model_api
-        )
+        models = (lambda: self.upstream, self.model_redirect)
+        self.mcp = Mcp(self.in_force, self.events, lambda: self.router, lambda: self.approvals, self._ids.new, models)
         self.routes = (*routes, self.in_process, *self.mcp.routes)
         self._placeholders += self.mcp.placeholders
         self._preprocessors += self.mcp.preprocessors
