@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from app.config.settings import Settings, names
 from app.config.snapshot import Config
 from app.config.upstreams import is_of_family
 from app.extend import EventSink
+from app.mcp.client.consent import Consents
 from app.mcp.client.servers import McpServers
 from app.mcp.client.servers_file import FILE_NAME, ServersFile
 from app.mcp.client.status import ServerLimits
@@ -19,10 +21,31 @@ _FAMILIES = ("Agent", "Tar", "Var", "Sar", "Detector", "SuperDetector")
 """Beginnings of the names of settings that people make up themselves (spec vcp-core 2.3)."""
 
 
-def mcp_servers(in_force: InForce, events: EventSink, trust: McpTrust | None, *, on_demand: bool) -> McpServers:
-    """The servers of the home. With ``on_demand`` none is started before it is needed (D88)."""
+def mcp_servers(in_force: InForce, events: EventSink, trust: McpTrust) -> McpServers:
+    """The servers of the home. A process that does not own it starts none before it is needed (D88)."""
+    servers = _servers(
+        in_force,
+        events,
+        trust.consents,
+        questions=trust.questions,
+        sign_in=trust.auth,
+        ready=trust.let_in,
+        on_demand=not in_force.owns_home,
+    )
+    trust.when_signed_in(servers.retry)
+    return servers
+
+
+def checked_servers(in_force: InForce, events: EventSink, consents: Consents) -> McpServers:
+    """The servers of the home for somebody who looks at them one by one: nobody answers their questions."""
+    from app.mcp.client.oauth.sign_ins import SignIns  # it imports the SDK, which takes half a second
+
+    return _servers(in_force, events, consents, sign_in=SignIns(in_force.home).auth, on_demand=True)
+
+
+def _servers(in_force: InForce, events: EventSink, consents: Consents, **further: Any) -> McpServers:
     file = ServersFile(in_force.home / FILE_NAME, lambda: in_force.config.environ, time.monotonic)
-    servers = McpServers(
+    return McpServers(
         file.table,
         in_force.following(server_limits),
         home=in_force.home,
@@ -30,12 +53,9 @@ def mcp_servers(in_force: InForce, events: EventSink, trust: McpTrust | None, *,
         ours=is_ours(lambda: in_force.config),
         events=events,
         clock=time.time,
-        consents=trust.consents if trust is not None else None,
-        questions=trust.questions if trust is not None else None,
-        sign_in=trust.auth if trust is not None else None,
-        on_demand=on_demand,
+        consents=consents,
+        **further,
     )
-    return servers
 
 
 def server_limits(settings: Settings) -> ServerLimits:
