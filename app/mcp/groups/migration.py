@@ -161,8 +161,8 @@ def write_migration(file: ClientFile, output: Path, new: Json, after: Json, *, f
     try:
         write_atomic(file.path, _written(after), mode)
     except OSError as error:
-        done = both(f"{output} 已写好", f"{output} is written")
-        raise MigrationError(f"{_not_written(file.path, error)}; {done}") from error
+        told = "; ".join((_not_written(file.path, error), both(f"{output} 已写好", f"{output} is written")))
+        raise MigrationError(told) from error
     return copy
 
 
