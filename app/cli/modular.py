@@ -139,7 +139,12 @@ async def _at_work(options: argparse.Namespace, file: ServersFile, streams: Stre
 
 def _state_folder() -> Path:
     named = os.environ.get(STATE_VARIABLE, "")
-    return Path(named).absolute() if named else Path.home() / STATE_FOLDER
+    if named:
+        return Path(named).absolute()
+    try:
+        return Path.home() / STATE_FOLDER
+    except RuntimeError:  # an account without a home folder, as in some containers
+        return Path.cwd() / STATE_FOLDER
 
 
 class _WithLevel(logging.Formatter):

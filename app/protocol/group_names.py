@@ -7,6 +7,9 @@ from enum import Enum
 MAX_GROUP_NAME = 100
 """Characters of the name of a group."""
 
+_MARKS = frozenset("{}「」")
+"""What placeholders and the values of calls begin and end with."""
+
 
 class NameFault(Enum):
     """Why a text is no name of a group; the value says it in Chinese and in English."""
@@ -15,7 +18,7 @@ class NameFault(Enum):
     MARGIN = ("组名首尾有空白", "the name begins or ends with white space")
     LONG = (f"组名超过 {MAX_GROUP_NAME} 字", f"the name has more than {MAX_GROUP_NAME} characters")
     UNSEEN = ("组名含控制字符或不可见字符", "the name has control characters, or such as nobody sees")
-    BRACES = ("组名不能含花括号", "the name must not hold braces")
+    MARKS = ("组名不能含花括号、「 或 」", "the name must not hold braces, 「 or 」")
 
 
 def name_fault(name: str) -> NameFault | None:
@@ -28,6 +31,6 @@ def name_fault(name: str) -> NameFault | None:
         return NameFault.LONG
     if not name.isprintable():
         return NameFault.UNSEEN
-    if "{" in name or "}" in name:
-        return NameFault.BRACES
+    if not _MARKS.isdisjoint(name):
+        return NameFault.MARKS
     return None

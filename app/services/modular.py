@@ -144,7 +144,6 @@ class _Signing:
         from app.mcp.client.oauth.sign_ins import SignIns
 
         if self._sign_ins is None:
-            self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._sign_ins = SignIns(self._state, clock=time.time, background=True)
         return self._sign_ins.auth(entry)
 

@@ -54,8 +54,11 @@ class ToolGroups:
                 await one.tools_of(server)
 
         self._states = ServerStates(servers, clock)
+        self._router = router
+        self._known: tuple[ToolSource, ...] = ()
+        self._others: tuple[ToolSource, ...] = ()
         self.groups = Groups(
-            lambda: tuple(source for source in router().sources if source is not self.tools),
+            self._grouped,
             declared,
             self._states.of_now,
         )
@@ -64,6 +67,14 @@ class ToolGroups:
         )
         self.watch = GroupWatch(self.look)
         events.listen(self.tools.progressed, CallProgress)
+
+    def _grouped(self) -> tuple[ToolSource, ...]:
+        """All sources of the router but the two tools."""
+        sources = self._router().sources
+        if sources is not self._known:
+            self._known = sources
+            self._others = tuple(source for source in sources if source is not self.tools)
+        return self._others
 
     def look(self) -> None:
         """Look at the servers anew, and tell those who want to know when groups have changed."""

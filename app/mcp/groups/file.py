@@ -18,7 +18,7 @@ from app.protocol.tolerant_json import tolerant_json
 log = logging.getLogger(__name__)
 
 FILE_NAME = "tool_groups.json"
-MAX_FILE_BYTES = 1024 * 1024
+MAX_FILE_BYTES = 256 * 1024
 MAX_GROUPS = 1_000
 MAX_DESCRIPTION_CHARS = 2_000
 MAX_PATTERNS = 2_000

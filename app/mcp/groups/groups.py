@@ -107,30 +107,39 @@ class Groups:
         self._sources = sources
         self._declared = declared
         self._servers = servers
-        self._maps: tuple[Mapping[str, ToolSpec], ...] = ()
+        self._made_from: tuple[tuple[ToolSource, Mapping[str, ToolSpec]], ...] | None = None
         self._catalogue = Catalogue(())
         self._offers = Offers(lambda: self._catalogue, DoorRules, _own_names)
-        self._made_of: tuple[Catalogue, GroupTable, tuple[ServerGroup, ...]] | None = None
+        self._made_of: tuple[GroupTable, Sequence[ServerGroup], Catalogue] | None = None
         self._set = NO_GROUPS
         self._told: frozenset[str] = frozenset()
 
     def of_now(self) -> GroupSet:
-        """The groups of now; the same object while nothing has changed."""
-        catalogue, table, servers = self.catalogue(), self._declared(), tuple(self._servers())
+        """The groups of now; the same object while nothing has changed. Quick then: each use of the router asks."""
+        table, servers, catalogue = self._declared(), self._servers(), self.catalogue()
         made_of = self._made_of
-        if made_of is None or made_of[0] is not catalogue or made_of[1] is not table or made_of[2] != servers:
-            self._made_of = catalogue, table, servers
-            self._set = self._made(table, servers)
+        if made_of is not None and made_of[0] is table and made_of[1] is servers and made_of[2] is catalogue:
+            return self._set
+        if made_of is None or made_of[0] is not table or made_of[1] != servers or made_of[2] is not catalogue:
+            self._set = self._made(table, tuple(servers))
+        self._made_of = table, servers, catalogue
         return self._set
 
     def catalogue(self) -> Catalogue:
         """All tools but those that show groups."""
-        sources = self._sources()
-        maps = tuple([source.tools() for source in sources])
-        if len(maps) != len(self._maps) or any(new is not old for new, old in zip(maps, self._maps, strict=True)):
-            self._maps = maps
-            self._catalogue = Catalogue(tuple(zip(sources, maps, strict=True)))
+        if not self._is_current():
+            self._made_from = tuple((source, source.tools()) for source in self._sources())
+            self._catalogue = Catalogue(self._made_from)
         return self._catalogue
+
+    def _is_current(self) -> bool:
+        made_from = self._made_from
+        if made_from is None or len(made_from) != len(self._sources()):
+            return False
+        for source, tools in made_from:  # noqa: SIM110 - a generator costs more than all that it asks
+            if source.tools() is not tools:
+                return False
+        return True
 
     def _made(self, table: GroupTable, servers: tuple[ServerGroup, ...]) -> GroupSet:
         offered = self._offers.all()
@@ -167,11 +176,12 @@ def _own_names(*groups: Sequence[str]) -> Mapping[str, str]:
 
 def _picked(group: DeclaredGroup, offered: Iterable[Offered]) -> list[Offered]:
     exact = {pattern for pattern in group.tools if not re.search(r"[*?\[]", pattern)}
-    wild = [re.compile(fnmatch.translate(pattern)) for pattern in group.tools if pattern not in exact]
+    wild = "|".join(fnmatch.translate(pattern) for pattern in group.tools if pattern not in exact)
+    fits = re.compile(wild or "(?!)").match
     found = []
     for one in offered:
         names = {one.full_name, one.spec.name, one.spec.origin}
-        if not exact.isdisjoint(names) or any(pattern.match(name) for pattern in wild for name in names):
+        if not exact.isdisjoint(names) or any(map(fits, names)):
             found.append(one)
     return found
 
@@ -233,7 +243,7 @@ _PATH = re.compile(r"file://[^\s'\"<>|]*|(?<![\w:/.\\-])(?:[A-Za-z]:[\\/]|~?/)[^
 
 def brief(error: str) -> str:
     """The first line of an error, at most ``ERROR_CHARS`` characters, with the last part only of each path (2.4)."""
-    line = next((text.strip() for text in error.splitlines() if text.strip()), "")
+    line = error.strip()[: 10 * ERROR_CHARS].partition("\n")[0].strip()
     line = _PATH.sub(lambda found: re.split(r"[\\/]", found[0].rstrip("\\/"))[-1] or "…", line)
     line = "".join(mark if mark.isprintable() else " " for mark in line)
     return line if len(line) <= ERROR_CHARS else line[: ERROR_CHARS - 1] + "…"

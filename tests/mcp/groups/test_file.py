@@ -49,6 +49,7 @@ def test_comments_commas_and_a_mark_are_passed_over_with_their_line() -> None:  
         ("a\u202eb", "nobody sees"),
         ("a\x00", "control characters"),
         ("{a}", "braces"),
+        ("a「末」", "「 or 」"),
         ("a" * 101, "more than 100"),
     ],
 )
