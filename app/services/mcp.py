@@ -50,8 +50,8 @@ class Mcp:
         self.lifecycles: tuple[Lifecycle, ...] = ()
         self.tool_groups = home_groups(in_force, events, router=router, new_id=new_id, servers=lambda: self.servers)
         self.described_tools = described_tools(router, self.tool_groups)
+        self._injection = group_injection(in_force, self.tool_groups)
         self.groups += (self.tool_groups.tools,)
-        self.preprocessors += (group_injection(in_force, self.tool_groups),)
         self.lifecycles += (self.tool_groups.watch,)
 
         self.trust = McpTrust(in_force, events, approvals, *model_api, background=in_force.owns_home)
@@ -61,3 +61,7 @@ class Mcp:
 
         self.serving = McpServing(lambda: mcp_door(in_force, events, router(), new_id=new_id, approvals=approvals()))
         self.lifecycles += (self.serving,)
+
+    def injections(self) -> tuple[Preprocessor, ...]:
+        """What the settings of now have put in before a model is asked; asked anew after a reload."""
+        return (self._injection,) if self._in_force.settings.tool_groups_auto else ()

@@ -320,7 +320,7 @@ class Services:
             self.in_force,
             upstream=self.upstream,
             engine=engine,
-            preprocessors=self._preprocessors,
+            preprocessors=(*self._preprocessors, *self.mcp.injections()),
             router=self.router,
             events=self.events,
             background=self.background,

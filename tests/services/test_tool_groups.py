@@ -13,6 +13,7 @@ from mcp.client.client import Client
 from app.demo.script import say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import CallFinished
+from app.reload.watcher import Pace
 from tests.server import ECHO, call_text, run, running, write_plugin
 from tests.waiting import until
 
@@ -158,5 +159,23 @@ def test_fitting_groups_reach_the_model_and_the_history_before_stays_as_it_was(t
                 before = json.dumps(sent[number - 1][: 2 * number - 1], ensure_ascii=False)[:-1]
                 assert json.dumps(sent[number], ensure_ascii=False).startswith(before)
                 assert sent[number][-1]["role"] == "user"
+
+    run(main())
+
+
+def test_the_setting_is_live(tmp_path: Path) -> None:
+    async def main() -> None:
+        write_plugin(tmp_path, "Parrot", ECHO, groups="birds", **described("Says it again"))
+        write_groups(tmp_path, birds={"description": "parrots and other birds"})
+        async with (
+            ScriptedUpstream([say("one"), say("two")]) as upstream,
+            running(tmp_path, upstream.base_url, pace=Pace()) as server,
+        ):
+            await server.chat("a parrot please")
+            file = tmp_path / "config.env"
+            file.write_text(file.read_text("utf-8") + "ToolGroupsAuto=true\n", "utf-8")
+            await server.services.reload()
+            await server.chat("a parrot please")
+            assert [len(body["messages"]) for body in upstream.bodies] == [1, 2]
 
     run(main())
