@@ -163,16 +163,19 @@ def check_of(schema: Mapping[str, Json] | bool) -> SchemaCheck:
     """The check of a schema, kept while it is among those used last; raises SchemaError."""
     try:
         written = orjson.dumps(schema, default=_plain)
-    except TypeError as error:
-        raise SchemaError(
-            both("schema 不是 JSON，或嵌套过深", "the schema is no JSON, or nested too deeply")
-        ) from error
+    except TypeError:  # integers beyond 64 bits and halves of characters, for instance
+        try:
+            written = json.dumps(schema, default=_plain).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise SchemaError(
+                both("schema 不是 JSON，或嵌套过深", "the schema is no JSON, or nested too deeply")
+            ) from error
     return _check_of(written)
 
 
 @lru_cache(maxsize=KEPT_CHECKS)
 def _check_of(written: bytes) -> SchemaCheck:
-    return SchemaCheck(orjson.loads(written))
+    return SchemaCheck(json.loads(written))
 
 
 def _plain(value: object) -> object:
