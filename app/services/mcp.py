@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.extend import EventSink, Lifecycle, PlaceholderSource, Preprocessor, RouteSource, ToolSource
+from app.extend import Lifecycle, PlaceholderSource, Preprocessor, RouteSource, ToolSource
+from app.observe.bus import EventBus
 from app.services.in_force import InForce
+from app.services.mcp_server import McpServing, mcp_door
 from app.tools.router import Router
 
 
@@ -20,7 +22,7 @@ class Mcp:
     """
 
     def __init__(
-        self, in_force: InForce, events: EventSink, *, router: Callable[[], Router], new_id: Callable[[str], str]
+        self, in_force: InForce, events: EventBus, *, router: Callable[[], Router], new_id: Callable[[str], str]
     ) -> None:
         self._in_force = in_force
         self._events = events
@@ -32,3 +34,6 @@ class Mcp:
         self.preprocessors: tuple[Preprocessor, ...] = ()
         self.routes: tuple[RouteSource, ...] = ()
         self.lifecycles: tuple[Lifecycle, ...] = ()
+
+        self.serving = McpServing(lambda: mcp_door(in_force, events, router(), new_id=new_id))
+        self.lifecycles += (self.serving,)
