@@ -10,7 +10,9 @@ from collections.abc import Callable
 from app.extend import Lifecycle, PlaceholderSource, Preprocessor, RouteSource, ToolSource
 from app.observe.bus import EventBus
 from app.services.in_force import InForce
+from app.services.mcp_http import asker
 from app.services.mcp_server import McpServing, mcp_door
+from app.services.mcp_shelves import NO_SHELVES, Shelves
 from app.tools.router import Router
 
 
@@ -35,5 +37,8 @@ class Mcp:
         self.routes: tuple[RouteSource, ...] = ()
         self.lifecycles: tuple[Lifecycle, ...] = ()
 
-        self.serving = McpServing(lambda: mcp_door(in_force, events, router(), new_id=new_id))
+        self.shelves: Callable[[], Shelves] = lambda: NO_SHELVES  # until somebody who knows all parts gives some
+        self.serving = McpServing(
+            lambda: mcp_door(in_force, events, router(), new_id=new_id, asker=asker, **self.shelves().named())
+        )
         self.lifecycles += (self.serving,)

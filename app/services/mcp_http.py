@@ -4,66 +4,57 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
+from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
 
 from app.config.settings import Settings
 from app.errors import ShutdownError
-from app.mcp.server.principal import Principal
+from app.mcp.server.principal import HTTP_CALLER, HttpCaller
 from app.services.stopping import Stopping
 
-if TYPE_CHECKING:
-    from app.mcp.server.door import McpDoor
+if TYPE_CHECKING:  # at run time only functions import these
+    from app.mcp.server.door import Asker, McpDoor
     from app.mcp.server.http_sessions import HttpSessions
-
-log = logging.getLogger(__name__)
-
-_MODULES = ("app.mcp.server.door", "app.mcp.server.http_sessions")
 
 
 class McpHttp:
-    """Serves requests at ``/mcp`` from the first one on. ``open_door`` makes the server that all sessions share."""
+    """Serves requests at ``/mcp`` from the first one on; ``door`` gives the server that all fronts share."""
 
     def __init__(
-        self, open_door: Callable[[], McpDoor], settings: Callable[[], Settings], stopping: Stopping
+        self, door: Callable[[], Awaitable[McpDoor]], settings: Callable[[], Settings], stopping: Stopping
     ) -> None:
-        self._open_door = open_door
+        self._door = door
         self._settings = settings
         self._stopping = stopping
         self._making = asyncio.Lock()
-        self._door: McpDoor | None = None
         self._sessions: HttpSessions | None = None
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send, principal: Principal, body: bytes) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send, caller: HttpCaller, body: bytes) -> None:
         """Answer a request that was let in and whose body was read. Raises ShutdownError while the server stops."""
         sessions = self._sessions or await self._made()
-        await sessions.handle(scope, receive, send, principal, body)
+        await sessions.handle(scope, receive, send, caller, body)
 
     async def _made(self) -> HttpSessions:
         async with self._making:
+            if self._stopping.begun:
+                raise ShutdownError
             if self._sessions is None:
-                if self._stopping.begun:
-                    raise ShutdownError
-                for module in _MODULES:
-                    await asyncio.to_thread(importlib.import_module, module)  # the event loop goes on meanwhile
+                # In a thread, so that the event loop goes on meanwhile.
+                await asyncio.to_thread(importlib.import_module, "app.mcp.server.http_sessions")
                 from app.mcp.server.http_sessions import HttpSessions
 
                 settings = self._settings
-                door = self._open_door()
-                await door.start()
-                self._door = door
                 sessions = HttpSessions(
-                    door.server,
+                    (await self._door()).server,
                     max_sessions=lambda: settings().mcp_max_sessions,
                     idle_seconds=lambda: settings().mcp_session_seconds,
                 )
                 await sessions.start()
                 self._stopping.at_begin(sessions.close_streams)
                 self._sessions = sessions
-                log.info("MCP clients are served")
             return self._sessions
 
     async def stop(self) -> None:
@@ -71,5 +62,13 @@ class McpHttp:
         async with self._making:
             if self._sessions is not None:
                 await self._sessions.stop()
-            if self._door is not None:
-                await self._door.stop()
+
+
+def asker(request: Any) -> Asker:
+    """Who sent a request, where it came over HTTP; of those that came otherwise nothing is known."""
+    from app.mcp.server.door import Asker
+
+    caller = request.scope.get(HTTP_CALLER) if isinstance(request, HTTPConnection) else None
+    if not isinstance(caller, HttpCaller):
+        return Asker()
+    return Asker(f"{caller.principal} at {caller.address}", caller.address, caller.depth)

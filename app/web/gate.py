@@ -134,10 +134,9 @@ class Gate:
 
     def _with_cors(self, path: str, request: Headers, send: Send, for_admins: bool) -> Send:
         own = self._origins_of.get(path)
+        allowed = self._allowed_origin(request.get("origin")) if own is None else own(request)
         if for_admins:
             allowed = None
-        else:
-            allowed = self._allowed_origin(request.get("origin")) if own is None else own(request)
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":

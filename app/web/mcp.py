@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from app.config.addresses import own_address
 from app.errors import ForbiddenError, NotFoundError, UnauthorizedError, VcpError, both
 from app.extend import Access, DeclaredRoute
-from app.mcp.server.principal import KEY_HOLDER, Principal
+from app.mcp.server.principal import KEY_HOLDER, HttpCaller, Principal
 from app.protocol.loopback import is_loopback
 from app.services import Services
 from app.services.mcp_http import McpHttp
@@ -31,9 +31,6 @@ from app.web.mcp_token_errors import ExpiredTokenError, ScopeError, WrongTokenEr
 log = logging.getLogger(__name__)
 
 MCP_PATH = "/mcp"
-
-CALL_DEPTH = "vcp.call_depth"
-"""Key of the ASGI scope under which the door finds how deep in a chain of chats and tools a request stands."""
 
 _EXPOSED = b"Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate"
 
@@ -85,9 +82,9 @@ class McpRoutes:
                 raise _no_route(scope)
             self._check_sender(headers, resource)
             principal = await self._principal(headers, scope[CLIENT_IP], resource)
-            scope[CALL_DEPTH] = call_depth(headers, settings)
+            caller = HttpCaller(principal, scope[CLIENT_IP], call_depth(headers, settings))
             body = await read_body(scope, receive, settings.mcp_body_limit_mb * 1024 * 1024)
-            await self._http.handle(scope, receive, send, principal, body)
+            await self._http.handle(scope, receive, send, caller, body)
         except ClientGoneError:
             return
         except (UnauthorizedError, ScopeError) as error:
@@ -105,7 +102,10 @@ class McpRoutes:
         host = headers.get("host", "")
         if is_loopback(settings.host) and not self._host_allowed(host, resource):
             raise ForbiddenError(
-                both(f"Host 不被接受：{host[:80]!r}，见 MCPAllowedHosts", f"Host {host[:80]!r} is not allowed, see MCPAllowedHosts")
+                both(
+                    f"Host 不被接受：{host[:80]!r}，见 MCPAllowedHosts",
+                    f"Host {host[:80]!r} is not allowed, see MCPAllowedHosts",
+                )
             )
         origin = headers.get("origin")
         if origin is not None and not self._origin_allowed(origin, host):
@@ -123,7 +123,9 @@ class McpRoutes:
             return False
         allowed = {entry.lower() for entry in settings.mcp_allowed_hosts}
         public = urlsplit(resource.address).hostname if resource is not None else None
-        return is_loopback(name) or name == settings.host.lower() or name == public or bool({name, host.lower()} & allowed)
+        return (
+            is_loopback(name) or name == settings.host.lower() or name == public or bool({name, host.lower()} & allowed)
+        )
 
     def _origin_allowed(self, origin: str, host: str) -> bool:
         allowed = self._services.settings.mcp_allowed_origins

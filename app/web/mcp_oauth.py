@@ -1,4 +1,4 @@
-"""``/mcp`` as an OAuth resource: its metadata, and who a token lets in (mcp.md MCP-70, MCP-71; RFC 9728, 8414, 7662)."""
+"""``/mcp`` as an OAuth resource: its metadata, who a token lets in (mcp.md MCP-70, MCP-71; RFC 9728, 8414, 7662)."""
 
 from __future__ import annotations
 

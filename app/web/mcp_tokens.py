@@ -69,7 +69,9 @@ class Keys:
         return None
 
 
-def claims(token: str, key: PyJWK, *, issuers: Sequence[str], audiences: Sequence[str], now: float) -> Mapping[str, Json]:
+def claims(
+    token: str, key: PyJWK, *, issuers: Sequence[str], audiences: Sequence[str], now: float
+) -> Mapping[str, Json]:
     """What a token says, after all of it was checked. Raises WrongTokenError, ExpiredTokenError."""
     try:
         said: dict[str, Json] = jwt.decode(

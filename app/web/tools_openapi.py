@@ -188,7 +188,7 @@ def read_arguments(data: bytes) -> dict[str, Json]:
 
 
 def check_arguments(offered: Offered, arguments: Mapping[str, Json]) -> None:
-    """Raises InvalidArgumentsError when the arguments do not fit the tool's schema; one that is broken checks nothing."""
+    """Raises InvalidArgumentsError when the arguments do not fit the tool's schema; a broken one checks nothing."""
     try:
         check = check_of(offered.input_schema)
     except SchemaError as error:

@@ -31,7 +31,9 @@ _MANY = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternPro
 _LIST = ("allOf", "anyOf", "items", "oneOf", "prefixItems")
 _DEFINITIONS = ("$defs", "definitions")
 _REFERENCE = "$ref"
-_DROPPED = frozenset({"$anchor", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveAnchor", "$recursiveRef", "$schema"})
+_DROPPED = frozenset(
+    {"$anchor", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveAnchor", "$recursiveRef", "$schema"}
+)
 
 Schema = Mapping[str, Json]
 
@@ -170,10 +172,7 @@ def _written(
         holder = written[keyword]
         if holder is schema.get(keyword):  # not yet a copy
             holder = written[keyword] = list(holder) if isinstance(holder, list) else dict(_mapping(holder))
-        if isinstance(holder, list) and isinstance(key, int):
-            holder[key] = new
-        elif isinstance(holder, dict) and isinstance(key, str):
-            holder[key] = new
+        holder[key] = new
     return written
 
 

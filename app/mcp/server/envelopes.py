@@ -24,10 +24,10 @@ def envelope_fault(message: Json) -> EnvelopeFault | None:
     readable = given if isinstance(given, str) or (isinstance(given, int) and not isinstance(given, bool)) else None
     if message.get("jsonrpc") != "2.0":
         return EnvelopeFault(readable, 'jsonrpc must be "2.0"')
-    if "id" in message and readable is None:
-        # An error without an id answers a message whose id nobody could read.
-        if not ("error" in message and given is None and "method" not in message):
-            return EnvelopeFault(None, "id must be a string or a whole number")
+    # An error without an id answers a message whose id nobody could read.
+    unreadable = "error" in message and given is None and "method" not in message
+    if "id" in message and readable is None and not unreadable:
+        return EnvelopeFault(None, "id must be a string or a whole number")
     if "method" not in message:
         if "result" in message or "error" in message:
             return None

@@ -17,25 +17,21 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, EventStore
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types import HEADER_MISMATCH, INVALID_REQUEST, PROTOCOL_VERSION_META_KEY
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from app.errors import VcpError, both
 from app.extend import Json
 from app.mcp.server.batches import BATCH_VERSIONS, answer_batch
 from app.mcp.server.envelopes import envelope_fault
 from app.mcp.server.event_memory import EventMemory
-from app.mcp.server.principal import Principal
+from app.mcp.server.principal import HTTP_CALLER, HttpCaller, Principal
 
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 5.0
 """Longest wait at the end for sessions and what they run."""
-
-NEWEST_WITH_SESSIONS = HANDSHAKE_PROTOCOL_VERSIONS[-1]
-"""What a client is offered that asked for a revision which is not known here (MCP-2)."""
 
 _LISTEN = "subscriptions/listen"
 
@@ -108,11 +104,12 @@ class HttpSessions:
                 self._task.cancel()
                 await asyncio.wait({self._task}, timeout=STOP_SECONDS)
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send, principal: Principal, body: bytes) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send, caller: HttpCaller, body: bytes) -> None:
         """Answer a request whose ``body`` has been read."""
         self._manager.max_sessions = self._max_sessions()
         self._manager.session_idle_timeout = self._idle_seconds()
-        scope["user"] = _user(principal)
+        scope["user"] = _user(caller.principal)
+        scope[HTTP_CALLER] = caller
         headers = Headers(scope=scope)
         version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
         legacy = version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
@@ -154,7 +151,7 @@ class HttpSessions:
         """Keeps which revision the session speaks that this answer opens (MCP-42)."""
         params = initialize.get("params")
         asked = params.get("protocolVersion") if isinstance(params, Mapping) else None
-        spoken = asked if asked in HANDSHAKE_PROTOCOL_VERSIONS else NEWEST_WITH_SESSIONS
+        spoken = asked if asked in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] == 200:
