@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from app import __version__
-from app.extend import Json
+from app.extend import LOCAL, Json
 from app.tools.offers import Offered
 from app.web.tools_schemas import component
 
@@ -25,7 +25,11 @@ _FAULTS = {
 }
 
 
-def document(tools: Iterable[Offered]) -> dict[str, Json]:
+Expand = Callable[[str], str]
+"""Puts the operator's values into the description of a tool of this machine (D31)."""
+
+
+def document(tools: Iterable[Offered], expand: Expand = str) -> dict[str, Json]:
     """The document without ``servers``. Operations are named as ``Offered.name``, schemas are components of theirs.
 
     Tools of MCP servers and of plugins are tagged with their groups, else with the tool that they are a command of.
@@ -51,7 +55,7 @@ def document(tools: Iterable[Offered]) -> dict[str, Json]:
             gives = f"{tool.name}_output"
             schemas[gives] = component(tool.command.output_schema, gives)
             answer = _reference(gives)
-        paths[f"/{tool.name}"] = {"post": _operation(tool, given, answer)}
+        paths[f"/{tool.name}"] = {"post": _operation(tool, expand, given, answer)}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -68,12 +72,13 @@ def document(tools: Iterable[Offered]) -> dict[str, Json]:
     }
 
 
-def _operation(tool: Offered, given: str, answer: Json) -> dict[str, Json]:
+def _operation(tool: Offered, expand: Expand, given: str, answer: Json) -> dict[str, Json]:
     fault = {"application/json": {"schema": _reference(_ERROR)}}
+    description = expand(tool.description) if tool.spec.origin == LOCAL else tool.description
     return {
         "operationId": tool.name,
         "summary": tool.title or tool.full_name,
-        "description": tool.description or tool.title or tool.full_name,
+        "description": description or tool.title or tool.full_name,
         "tags": sorted(tool.spec.groups) or [tool.spec.name],
         "requestBody": {
             "required": bool(tool.input_schema.get("required")),

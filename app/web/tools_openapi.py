@@ -19,6 +19,7 @@ from app.extend import Access, CallContext, DeclaredRoute, Door, ErrorKind, Json
 from app.protocol.arguments import fold
 from app.protocol.markers import KEY_MAID
 from app.services import Services
+from app.services.mcp_server import OperatorValues
 from app.tools.offers import DoorRules, Offered, Offers, restricted_naming
 from app.tools.router import no_such_tool
 from app.tools.schemas.check import SchemaError, check_of
@@ -27,7 +28,7 @@ from app.web.body import BodyStream
 from app.web.call_depth import call_depth
 from app.web.errors import JsonResponse
 from app.web.gate import CLIENT_IP
-from app.web.tools_document import TOOLS_PATH, document
+from app.web.tools_document import TOOLS_PATH, Expand, document
 from app.web.upstream_answers import ended_by_hang_up
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,8 @@ class OpenApiTools:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._offers = Offers(services.router.catalogue, self._rules, restricted_naming)
-        self._made: tuple[tuple[Offered, ...], dict[str, Json]] | None = None
+        self._values = OperatorValues(services.in_force)
+        self._made: tuple[tuple[Offered, ...], Expand, dict[str, Json]] | None = None
         self._routes = (
             DeclaredRoute(Route(DOCUMENT_PATH, self._document, methods=["GET"]), Access.KEY),
             DeclaredRoute(Route(CALL_PATH, _CallRoute(services, self), methods=["POST"]), Access.KEY),
@@ -103,11 +105,13 @@ class OpenApiTools:
 
     async def _document(self, request: Request) -> Response:
         self.check_served(request.scope)
-        offered = self._offers.all()
-        if self._made is None or self._made[0] is not offered:
-            self._made = offered, await asyncio.to_thread(document, offered)  # rewriting a thousand schemas takes long
+        offered, expand = self._offers.all(), self._values.expander()
+        made = self._made
+        if made is None or made[0] is not offered or made[1] is not expand:
+            written = await asyncio.to_thread(document, offered, expand)  # rewriting a thousand schemas takes long
+            made = self._made = offered, expand, written
         address = _own_address(request.scope, client_address(request.scope, self._services.settings.trusted_proxies))
-        return JsonResponse({**self._made[1], "servers": [{"url": address + TOOLS_PATH}]})
+        return JsonResponse({**made[2], "servers": [{"url": address + TOOLS_PATH}]})
 
 
 def _own_address(scope: Scope, client: str) -> str:

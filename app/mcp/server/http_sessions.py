@@ -121,8 +121,10 @@ class HttpSessions:
             )
             return
         if not legacy or scope["method"] != "POST":
-            waits = scope["method"] == "GET" or headers.get("mcp-method") == _LISTEN
-            await self._handle(scope, self._receiving(receive, body, waits=waits), send)
+            if scope["method"] == "GET" or headers.get("mcp-method") == _LISTEN:
+                await self._wait_for_news(scope, receive, send, body)
+            else:
+                await self._handle(scope, self._receiving(receive, body), send)
             return
         try:
             message = orjson.loads(body)
@@ -146,6 +148,19 @@ class HttpSessions:
             if message.get("method") == "initialize":
                 send = self._remembering(message, send)
         await self._handle(scope, self._receiving(receive, body), send)
+
+    async def _wait_for_news(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
+        """Serve a request that only waits: it ends, as if its client hung up, when the server is to stop (P83)."""
+        open_answer = False
+
+        async def sending(message: Message) -> None:
+            nonlocal open_answer
+            open_answer = message["type"] == "http.response.start" or message.get("more_body", False)
+            await send(message)
+
+        await self._handle(scope, self._receiving(receive, body, waits=True), sending)
+        if open_answer and self._closing.is_set():
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _remembering(self, initialize: Mapping[str, Json], send: Send) -> Send:
         """Keeps which revision the session speaks that this answer opens (MCP-42)."""
