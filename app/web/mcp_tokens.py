@@ -15,15 +15,21 @@ from jwt.exceptions import PyJWTError
 from app.extend import Json
 from app.web.mcp_token_errors import ExpiredTokenError, WrongTokenError
 
-ALGORITHMS = ("RS256", "PS256", "ES256", "ES384", "EdDSA")
+_KEYS_OF = {
+    "RS256": ("RSA", None),
+    "PS256": ("RSA", None),
+    "ES256": ("EC", "P-256"),
+    "ES384": ("EC", "P-384"),
+    "EdDSA": ("OKP", "Ed25519"),
+}
+
+ALGORITHMS = tuple(_KEYS_OF)
 """Signatures that count: none without one, and none with a secret that both sides know."""
 
 LEEWAY_SECONDS = 30
 """How far the clock of the authorization server may be off."""
 
 MAX_KEYS = 100
-
-_KINDS = ("RSA", "EC", "OKP")
 
 
 def is_jwt(token: str) -> bool:
@@ -44,9 +50,7 @@ class Keys:
         listed = document.get("keys")
         entries = listed if isinstance(listed, list) else []
         self._keys: list[Mapping[str, Any]] = [
-            entry
-            for entry in entries[:MAX_KEYS]
-            if isinstance(entry, Mapping) and entry.get("kty") in _KINDS and entry.get("use", "sig") == "sig"
+            entry for entry in entries[:MAX_KEYS] if isinstance(entry, Mapping) and entry.get("use", "sig") == "sig"
         ]
 
     def find(self, token: str) -> PyJWK | None:
@@ -56,16 +60,21 @@ class Keys:
         except PyJWTError as error:
             raise WrongTokenError("no JWT") from error
         algorithm, name = header.get("alg"), header.get("kid")
-        if algorithm not in ALGORITHMS:
+        if algorithm not in _KEYS_OF:
             raise WrongTokenError("its signature is of a kind that does not count")
-        fitting = [key for key in self._keys if key.get("alg", algorithm) == algorithm]
+        kind = _KEYS_OF[algorithm]
+        fitting = [
+            key
+            for key in self._keys
+            if (key.get("kty"), key.get("crv")) == kind and key.get("alg", algorithm) == algorithm
+        ]
         if name is not None:
             fitting = [key for key in fitting if key.get("kid") == name]
         for key in fitting if name is not None or len(fitting) == 1 else ():
             try:
                 return PyJWK(dict(key), algorithm)
             except PyJWTError:
-                continue  # of another kind than the signature, or broken
+                continue  # it is broken
         return None
 
 

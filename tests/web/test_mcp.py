@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from app.config.snapshot import load
 from app.extend import CallFinished, Door
 from app.services import Services
-from tests.server import ECHO, HEADERS, KEY, Running, run, running, write_plugin
+from tests.server import ECHO, HEADERS, KEY, run, running, write_plugin
 from tests.waiting import until
 from tests.web.asgi import BEARER, app_in, ask
 from tests.web.mcp_posts import BOTH, MODERN, NOWHERE, answer, initialize, modern, opened, post, request
