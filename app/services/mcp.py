@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.extend import Lifecycle, PlaceholderSource, Preprocessor, RouteSource, ToolSource
+from app.hub.approval.guard import Approvals
 from app.observe.bus import EventBus
 from app.services.in_force import InForce
 from app.services.mcp_http import asker
@@ -20,15 +21,21 @@ class Mcp:
     """The parts of one server, made in one order.
 
     ``groups`` are the tools that show others, ``servers`` those of MCP servers; local tools win against both (D68).
-    ``router`` is asked at each use.
+    ``router`` and ``approvals`` are asked at each use.
     """
 
     def __init__(
-        self, in_force: InForce, events: EventBus, *, router: Callable[[], Router], new_id: Callable[[str], str]
+        self,
+        in_force: InForce,
+        events: EventBus,
+        router: Callable[[], Router],
+        approvals: Callable[[], Approvals],
+        new_id: Callable[[str], str],
     ) -> None:
         self._in_force = in_force
         self._events = events
         self._router = router
+        self._approvals = approvals
         self._new_id = new_id
         self.groups: tuple[ToolSource, ...] = ()
         self.servers: tuple[ToolSource, ...] = ()
@@ -39,6 +46,14 @@ class Mcp:
 
         self.shelves: Callable[[], Shelves] = lambda: NO_SHELVES  # until somebody who knows all parts gives some
         self.serving = McpServing(
-            lambda: mcp_door(in_force, events, router(), new_id=new_id, asker=asker, **self.shelves().named())
+            lambda: mcp_door(
+                in_force,
+                events,
+                router(),
+                new_id=new_id,
+                approvals=approvals(),
+                asker=asker,
+                **self.shelves().named(),
+            )
         )
         self.lifecycles += (self.serving,)

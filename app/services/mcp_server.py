@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import jsonschema_rs
-
 from app.config.snapshot import Config
 from app.errors import both
-from app.extend import Event, Json, Reloaded
+from app.extend import ApprovalAsked, ApprovalSettled, Event, Json, Reloaded
+from app.hub.approval.guard import Approvals
 from app.observe.bus import EventBus
 from app.services.in_force import InForce
 from app.tools.offers import DoorRules, Offers
 from app.tools.router import Router
+from app.tools.schemas.check import SchemaError, SchemaFault, check_of
 
 if TYPE_CHECKING:  # at run time only functions import these
     from app.mcp.server.door import Asker, McpDoor
@@ -84,12 +84,14 @@ def mcp_door(
     resources: ResourceShelf | None = None,
     prompts: PromptShelf | None = None,
     asker: Callable[[Any], Asker] | None = None,
+    approvals: Approvals | None = None,
 ) -> McpDoor:
     """The server's tools as an MCP server.
 
     ``rules`` say which tools are shown, those of ``MCPAllow`` and ``MCPDeny`` where they are not given. ``asker`` says
-    who sent a request.
+    who sent a request. Clients are asked about their own calls that wait for one of ``approvals``.
     """
+    from app.mcp.server.approvals import ApprovalQuestions
     from app.mcp.server.door import Asker, McpDoor, McpDoorRules
 
     def door_rules() -> McpDoorRules:
@@ -111,7 +113,7 @@ def mcp_door(
         rules=door_rules,
         new_id=new_id,
         clock=time.time,
-        validate=_Checks().fault,
+        validate=fault_of,
         resources=resources,
         prompts=prompts,
         instructions=INSTRUCTIONS,
@@ -123,7 +125,18 @@ def mcp_door(
         door.tools_changed()  # other rules may show other tools, other values make other descriptions
 
     events.listen(reloaded, Reloaded)
+    if approvals is not None:
+        questions = ApprovalQuestions(approvals.answer, _shown_by(approvals))
+        events.listen(questions.heard, ApprovalAsked, ApprovalSettled)
     return door
+
+
+def _shown_by(approvals: Approvals) -> Callable[[str], Mapping[str, Json] | None]:
+    def shown(request_id: str) -> Mapping[str, Json] | None:
+        pending = approvals.find(request_id)
+        return None if pending is None else pending.arguments
+
+    return shown
 
 
 class OperatorValues:
@@ -153,21 +166,10 @@ def _expanding(values: Mapping[str, str]) -> Callable[[str], str]:
     return lambda text: _OPERATOR_VALUE.sub(lambda found: values.get(found[1], found[0]), text)
 
 
-class _Fault:
-    def __init__(self, path: str, reason: str) -> None:
-        self.path = path
-        self.reason = reason
-
-
-class _Checks:
-    """Checks of values against schemas, without the network; a schema that is none checks nothing."""
-
-    def fault(self, schema: Mapping[str, Json], value: Json) -> _Fault | None:
-        try:
-            jsonschema_rs.Draft202012Validator(dict(schema), offline=True).validate(value)
-        except jsonschema_rs.ValidationError as error:
-            steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-            return _Fault(f"${steps}"[:300], error.message[:300])
-        except ValueError:
-            return None
+def fault_of(schema: Mapping[str, Json], value: Json) -> SchemaFault | None:
+    """What is wrong with a value; nothing where the schema itself cannot be used: then the tool has to judge."""
+    try:
+        check = check_of(schema)
+    except SchemaError:
         return None
+    return check.fault(value)
