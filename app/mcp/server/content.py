@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from mcp_types import ContentBlock
+from mcp_types.methods import validate_server_result
 from pydantic import TypeAdapter, ValidationError
 
 from app.errors import both
@@ -25,6 +26,9 @@ COMPLETE = "complete"
 
 ERROR_CHARS = 2000
 """Most characters of an error that the client is told."""
+
+MESSAGE_CHARS = 20_000
+"""Most characters of a message that are looked at; both of its ends."""
 
 _OURS = (ErrorKind.EXECUTION, ErrorKind.TIMEOUT, ErrorKind.QUEUE, ErrorKind.LIMIT)
 """Failures whose text is made on this side, with the paths of this machine in it."""
@@ -52,6 +56,10 @@ def call_result(
     answer = _told(result, revision, output_schema)
     try:
         cleaned: dict[str, Json] = clean(masked(answer) if private else answer)
+        if result.mcp is not None or result.parts is not None:  # what others made may be none of the protocol
+            validate_server_result("tools/call", revision, cleaned)
+    except ValidationError:
+        return error_result(both("工具的结果不符合 MCP 协议", "the tool's result is none of the protocol"))
     except ValueError:
         return error_result(both("结果嵌套过深", "the result is nested too deeply"))
     return cleaned
@@ -241,6 +249,7 @@ def _is_reserved(key: str) -> bool:
 
 def _why(result: ToolResult) -> str:
     text = result.message or (result.error_kind.value if result.error_kind else "")
+    text = text if len(text) <= MESSAGE_CHARS else f"{text[: MESSAGE_CHARS // 2]} … {text[-MESSAGE_CHARS // 2 :]}"
     if _TRACEBACK in text:
         text = text[: text.index(_TRACEBACK)] + text.rstrip().rpartition("\n")[2]
     if result.error_kind in _OURS:

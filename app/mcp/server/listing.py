@@ -117,6 +117,7 @@ class ToolList:
         self._all: tuple[ShownTool, ...] = ()
         self._by_name: Mapping[str, ShownTool] = {}
         self._written: dict[str, tuple[dict[str, Json], ...]] = {}
+        self._entries: dict[str, tuple[ShownTool, dict[str, dict[str, Json] | None]]] = {}
 
     def all(self) -> tuple[ShownTool, ...]:
         """All tools, by plugin, commands in their manifest's order (D69)."""
@@ -129,6 +130,7 @@ class ToolList:
             if shown != self._all:
                 self._all, self._written = shown, {}
             self._by_name = MappingProxyType({tool.name: tool for tool in self._all})
+            self._entries = {name: kept for name, kept in self._entries.items() if name in self._by_name}
         return self._all
 
     def get(self, name: str) -> ShownTool | None:
@@ -141,9 +143,18 @@ class ToolList:
         tools = self.all()
         written = self._written.get(revision)
         if written is None:
-            entries = (_presentable(tool, revision) for tool in tools)
+            entries = (self._entry(tool, revision) for tool in tools)
             written = self._written[revision] = tuple(entry for entry in entries if entry is not None)
         return written
+
+    def _entry(self, tool: ShownTool, revision: str) -> dict[str, Json] | None:
+        """The entry of a tool, made once: when one tool comes or goes all others stay as they are."""
+        kept = self._entries.get(tool.name)
+        if kept is None or (kept[0] is not tool and kept[0] != tool):
+            kept = self._entries[tool.name] = (tool, {})
+        if revision not in kept[1]:
+            kept[1][revision] = _presentable(tool, revision)
+        return kept[1][revision]
 
     def _shown(self, offered: Offered) -> ShownTool:
         command = offered.command

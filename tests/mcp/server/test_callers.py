@@ -471,3 +471,26 @@ def test_questions_are_written_for_the_revision_of_the_session() -> None:
                     assert [message["content"] for message in sent["messages"]] == blocks
 
     run(main())
+
+
+def test_a_question_that_is_withdrawn_in_the_very_moment_in_which_it_is_asked_is_not_told() -> None:
+    async def main() -> None:
+        async def work(call: ToolCall, context: CallContext) -> ToolResult:
+            assert context.caller is not None
+            for _ in range(5):
+                question = asyncio.ensure_future(context.caller.ask(Question.ELICIT, FORM))
+                await asyncio.sleep(0)
+                question.cancel()
+                await asyncio.wait({question})
+            return ToolResult(structured="done")
+
+        async with DoorBench() as bench, connected(bench.door) as raw:
+            bench.tools.add("Asks", work)
+            params: dict[str, Any] = {"name": "Asks", "arguments": {"a": 1}}
+            result = (await raw.ask("tools/call", modern(params, elicitation={})))["result"]
+            while result["resultType"] == "input_required":  # it may be told; then coming back is enough
+                result = (await raw.ask("tools/call", back(result)))["result"]
+            assert result["content"][0]["text"] == "done"
+            assert len(bench.tools.calls) == 1
+
+    run(main())

@@ -240,3 +240,24 @@ def test_what_looks_like_a_secret_is_masked_where_that_is_wanted() -> None:
     ):
         assert token in json.dumps(call_result(result, NEWEST))
         assert token not in json.dumps(call_result(result, NEWEST, private=True))
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_result_that_is_none_of_the_protocol_is_an_error_and_stays_out_of_the_log(
+    revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd: list[dict[str, Any]] = [
+        {"content": [{"type": "text", "text": "secret", "annotations": {"priority": 7}}]},
+        {"content": [{"type": "resource_link", "uri": "x", "name": "y", "size": 1.5}]},
+        {"content": [{"type": "text", "text": "secret", "_meta": [1]}]},
+        {"content": [], "_meta": {"a/b": {"c": [None]}}},
+    ]
+    for answer in odd:
+        told = call_result(ToolResult(mcp=answer), revision)
+        serialize_server_result("tools/call", revision, told)
+    assert "secret" not in caplog.text
+
+
+def test_a_message_without_end_is_looked_at_in_bounded_time() -> None:
+    text = failed(ErrorKind.EXECUTION, "/a/b" * 2_000_000 + "Traceback (most recent call last):\n" + "x" * 5_000_000)
+    assert len(text) < 2100
