@@ -139,6 +139,8 @@ def test_mcp_20_names_are_legal_and_descriptions_cut_at_8_kib() -> None:
 
 
 def test_d70_d5_schemas_are_those_of_the_manifest_or_open() -> None:
+    """P86: no schema is callable; P88: names such as ``__top``, ``$filter``, ``a-b`` stay as they are."""
+
     async def main() -> None:
         async with DoorBench() as bench:
             bench.tools.add("Open", says)
