@@ -5,7 +5,7 @@ Importing the SDK takes half a second, so the modules that need it are imported 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from app.config.model_redirect import ModelRedirect
 from app.extend import Lifecycle, PlaceholderSource, Preprocessor, RouteSource, ToolSource
@@ -13,7 +13,9 @@ from app.hub.approval.guard import Approvals
 from app.observe.bus import EventBus
 from app.services.in_force import InForce
 from app.services.mcp_client import mcp_servers
+from app.services.mcp_http import asker
 from app.services.mcp_server import McpServing, mcp_door
+from app.services.mcp_shelves import NO_SHELVES, Shelves
 from app.services.mcp_trust import McpTrust
 from app.services.tool_groups import described_tools, group_injection, home_groups
 from app.tools.router import Router
@@ -25,7 +27,7 @@ class Mcp:
 
     ``groups`` are the tools that show others, ``servers`` those of MCP servers; local tools win against both (D68).
     ``router`` and ``approvals`` are asked at each use; ``model_api`` is who asks models, and what
-    models are called upstream.
+    models are called upstream. Clients are never told ``secrets``.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class Mcp:
         approvals: Callable[[], Approvals],
         new_id: Callable[[str], str],
         model_api: tuple[Callable[[], UpstreamClient], ModelRedirect],
+        secrets: Callable[[], Iterable[str]],
     ) -> None:
         self._in_force = in_force
         self._events = events
@@ -59,9 +62,21 @@ class Mcp:
         self.servers += (self.upstream_servers,)
         self.lifecycles += (self.trust, self.upstream_servers)
 
-        self.serving = McpServing(lambda: mcp_door(in_force, events, router(), new_id=new_id, approvals=approvals()))
+        self.shelves: Callable[[], Shelves] = lambda: NO_SHELVES  # until somebody who knows all parts gives some
+        self.serving = McpServing(
+            lambda: mcp_door(
+                in_force,
+                events,
+                router(),
+                new_id=new_id,
+                approvals=approvals(),
+                secrets=secrets,
+                asker=asker,
+                **self.shelves().named(),
+            )
+        )
         self.lifecycles += (self.serving,)
 
-    def injections(self) -> tuple[Preprocessor, ...]:
-        """What the settings of now have put in before a model is asked; asked anew after a reload."""
-        return (self._injection,) if self._in_force.settings.tool_groups_auto else ()
+    def in_force_preprocessors(self) -> tuple[Preprocessor, ...]:
+        """Those that the settings of now want; asked anew after a reload."""
+        return (*self.preprocessors, *((self._injection,) if self._in_force.settings.tool_groups_auto else ()))

@@ -151,11 +151,10 @@ class Services:
         self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.statics, self.in_process)
 
         # The Model Context Protocol: whose tools we use, who uses ours, and groups of tools.
-        models = (lambda: self.upstream, self.model_redirect)
-        self.mcp = Mcp(self.in_force, self.events, lambda: self.router, lambda: self.approvals, self._ids.new, models)
+        own = (lambda: self.upstream, self.model_redirect), secrets
+        self.mcp = Mcp(self.in_force, self.events, lambda: self.router, lambda: self.approvals, self._ids.new, *own)
         self.routes = (*routes, self.in_process, *self.mcp.routes)
         self._placeholders += self.mcp.placeholders
-        self._preprocessors += self.mcp.preprocessors
         self._lifecycles += self.mcp.lifecycles
 
         # Who is connected over a WebSocket.
@@ -193,7 +192,7 @@ class Services:
         )
 
         # Turns.
-        self._prompt_files = prompts.PromptFiles(self.in_force)
+        self.prompt_files = prompts.PromptFiles(self.in_force)
         self.turn_parts = self._turn_parts()
         self.in_process.changed(self._renew_turn_parts)
         self.inner_chat = InnerChat(
@@ -310,7 +309,7 @@ class Services:
     def _turn_parts(self) -> TurnParts:
         engine = prompts.prompt_engine(
             self.in_force,
-            self._prompt_files,
+            self.prompt_files,
             self.mcp.described_tools,
             image_key=self.found_plugins.image_key,
             background_results=self.background_results,
@@ -320,7 +319,7 @@ class Services:
             self.in_force,
             upstream=self.upstream,
             engine=engine,
-            preprocessors=(*self._preprocessors, *self.mcp.injections()),
+            preprocessors=(*self._preprocessors, *self.mcp.in_force_preprocessors()),
             router=self.router,
             events=self.events,
             background=self.background,
@@ -337,7 +336,7 @@ class Services:
     def _file_watcher(self, pace: Pace | None) -> Watcher | None:
         if self._read_config is None or not (self.in_force.owns_home and self.settings.live_reload):
             return None
-        agents = self._prompt_files.agents
+        agents = self.prompt_files.agents
         return home_watcher(self.in_force.home, pace, agents, lambda: self.found_plugins, self.reload)
 
     @property
