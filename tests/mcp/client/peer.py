@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import signal
 import sys
 import time
@@ -30,7 +31,7 @@ def text(words, **more):
 
 def note(what):
     if "notes" in MODES:
-        with open(MODES["notes"], "a", encoding="utf-8") as file:
+        with pathlib.Path(MODES["notes"]).open("a", encoding="utf-8") as file:
             file.write(what + "\n")
 
 
@@ -73,8 +74,13 @@ def called(request):
     elif name == "progress":
         for done in range(1, 5):
             time.sleep(0.1)
-            say({"jsonrpc": "2.0", "method": "notifications/progress",
-                 "params": {"progressToken": token, "progress": done, "total": 4, "message": f"step {done}"}})
+            say(
+                {
+                    "jsonrpc": "2.0",
+                    "method": "notifications/progress",
+                    "params": {"progressToken": token, "progress": done, "total": 4, "message": f"step {done}"},
+                }
+            )
         answer(request, text("done"))
     elif name == "refuse":
         refuse(request, -32602, "not like this")
@@ -96,8 +102,13 @@ def called(request):
         while True:
             sys.stdout.write("y" * 65536)
     elif name == "logs":
-        say({"jsonrpc": "2.0", "method": "notifications/message",
-             "params": {"level": "warning", "logger": "peer", "data": {"said": "hello"}}})
+        say(
+            {
+                "jsonrpc": "2.0",
+                "method": "notifications/message",
+                "params": {"level": "warning", "logger": "peer", "data": {"said": "hello"}},
+            }
+        )
         answer(request, text("logged"))
     elif name == "grow":
         NAMES.append("grown")
@@ -140,8 +151,14 @@ def main():
             if "mute" in MODES:
                 continue
             version = MODES.get("version", request["params"]["protocolVersion"])
-            answer(request, {"protocolVersion": version, "capabilities": {"tools": {"listChanged": True}},
-                             "serverInfo": {"name": "peer", "version": "1"}})
+            answer(
+                request,
+                {
+                    "protocolVersion": version,
+                    "capabilities": {"tools": {"listChanged": True}},
+                    "serverInfo": {"name": "peer", "version": "1"},
+                },
+            )
         elif method == "tools/list":
             answer(request, listed(request))
         elif method == "tools/call":
