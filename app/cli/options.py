@@ -119,7 +119,7 @@ def log_to_screen(config: Config, level: int = logging.INFO) -> None:
     handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler])
     log_as_configured(config, level)
-    for name in ("httpx", "httpcore", "asyncio", "uvicorn", "watchfiles"):
+    for name in ("httpx", "httpcore", "httpx2", "httpcore2", "asyncio", "uvicorn", "watchfiles"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 

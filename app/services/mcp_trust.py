@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from app.chat.payload import dumps, loads
 from app.config.model_redirect import ModelRedirect
@@ -26,33 +27,29 @@ SAMPLED_BYTES = 8 * 1024 * 1024
 """Of a model's answer to a server."""
 
 
-class LaterParts(Protocol):
-    """Parts of the server that are made after those here, looked up at each use."""
-
-    @property
-    def approvals(self) -> People:
-        """Who asks people."""
-        ...
-
-    @property
-    def upstream(self) -> UpstreamClient:
-        """Who asks models."""
-        ...
-
-    @property
-    def model_redirect(self) -> ModelRedirect:
-        """What models are called upstream."""
-        ...
-
-
 class McpTrust:
-    """Consents, sign-ins and questions for the servers of one home. A ``Lifecycle``."""
+    """Consents, sign-ins and questions for the servers of one home. A ``Lifecycle``.
 
-    def __init__(self, in_force: InForce, events: EventSink, later: LaterParts, *, background: bool) -> None:
+    ``people`` asks people and ``upstream`` models; both are looked up at each use.
+    """
+
+    def __init__(
+        self,
+        in_force: InForce,
+        events: EventSink,
+        people: Callable[[], People],
+        upstream: Callable[[], UpstreamClient],
+        model_redirect: ModelRedirect,
+        *,
+        background: bool,
+    ) -> None:
         self._in_force = in_force
-        self._later = later
+        self._people = people
+        self._upstream = upstream
+        self._model_redirect = model_redirect
         self._background = background
         self._sign_ins: SignIns | None = None
+        self._told: list[Callable[[str], None]] = []
         self.consents = Consents(in_force.home, events)
         self._sampling = Sampling(
             self._complete,
@@ -70,7 +67,7 @@ class McpTrust:
         return Questions(
             entry,
             home=self._in_force.home,
-            people=lambda: self._later.approvals,
+            people=self._people,
             sampling=self._sampling,
             seconds=lambda: self._in_force.settings.mcp_question_seconds,
         )
@@ -82,20 +79,34 @@ class McpTrust:
             from app.mcp.client.oauth.sign_ins import SignIns
 
             self._sign_ins = SignIns(self._in_force.home, clock=time.time, background=self._background)
+            self._sign_ins.signed_in(self._signed_in)
         return self._sign_ins
 
     def auth(self, entry: ServerEntry) -> httpx2.Auth | None:
         """What signs requests to a server; None for one that takes no sign-in."""
         return self.sign_ins.auth(entry)
 
+    def let_in(self, server: str) -> None:
+        """A server has let us in: nobody has to sign in there any more."""
+        if self._sign_ins is not None:
+            self._sign_ins.worked(server)
+
+    def when_signed_in(self, told: Callable[[str], None]) -> None:
+        """Call ``told`` with a server's name when somebody has signed in there."""
+        self._told.append(told)
+
+    def _signed_in(self, server: str) -> None:
+        for told in self._told:
+            told(server)
+
     def needed(self, server: str) -> SignInNeeded | None:
         """Whether a person has to sign in at a server."""
         return None if self._sign_ins is None else self._sign_ins.needed(server)
 
     async def _complete(self, body: dict[str, Json], depth: int) -> Json:
-        model = self._later.model_redirect.internal(str(body["model"]))
+        model = self._model_redirect.internal(str(body["model"]))
         sent = await asyncio.to_thread(dumps, {**body, "model": model})
-        async with await self._later.upstream.chat(sent, model=model, stream=False, depth=depth) as reply:
+        async with await self._upstream().chat(sent, model=model, stream=False, depth=depth) as reply:
             data = await reply.read_all(SAMPLED_BYTES)
         try:
             answer: Json = await asyncio.to_thread(loads, data)

@@ -99,7 +99,6 @@ class Services:
         pace: Pace | None = None,
     ) -> None:
         self.in_force = InForce(config, key, owns_home=owns_home)
-        self.owns_home = owns_home
         self.started = False
         self.stopping = Stopping(
             lambda: self.settings.shutdown_seconds, lambda: max(END_SECONDS, self.settings.plugin_stop_seconds + 4)
@@ -152,7 +151,8 @@ class Services:
         self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.statics, self.in_process)
 
         # The Model Context Protocol: whose tools we use, who uses ours, and groups of tools.
-        self.mcp = Mcp(self.in_force, self.events, router=lambda: self.router, new_id=self._ids.new)
+        models = (lambda: self.upstream, self.model_redirect)
+        self.mcp = Mcp(self.in_force, self.events, lambda: self.router, lambda: self.approvals, self._ids.new, models)
         self.routes = (*routes, self.in_process, *self.mcp.routes)
         self._placeholders += self.mcp.placeholders
         self._preprocessors += self.mcp.preprocessors
@@ -335,7 +335,7 @@ class Services:
         self.turn_parts = self._turn_parts()
 
     def _file_watcher(self, pace: Pace | None) -> Watcher | None:
-        if self._read_config is None or not (self.owns_home and self.settings.live_reload):
+        if self._read_config is None or not (self.in_force.owns_home and self.settings.live_reload):
             return None
         agents = self._prompt_files.agents
         return home_watcher(self.in_force.home, pace, agents, lambda: self.found_plugins, self.reload)
@@ -363,7 +363,7 @@ class Services:
             await self.upstream.start()
             at_the_end(self.plugins.stop)
             await self.plugins.start()
-            if self.owns_home:
+            if self.in_force.owns_home:
                 at_the_end(self.statics.stop)
                 await self.statics.start()
                 await asyncio.to_thread(self.background_results.sweep)
@@ -374,7 +374,7 @@ class Services:
             for part in self._lifecycles:
                 at_the_end(part.stop)
                 await part.start()
-            if self.owns_home:  # after all that bring tools: tasks that are due run at once
+            if self.in_force.owns_home:  # after all that bring tools: tasks that are due run at once
                 at_the_end(self.schedule.stop)
                 await self.schedule.start()
             at_the_end(self._reloader.stop)

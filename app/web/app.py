@@ -95,7 +95,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
         sockets=_socket_gate(services, shared),
         tell_themselves=CHAT_PATHS,  # one line for each turn is enough
     )
-    if services.owns_home:  # else nobody knows of this server, and nobody could answer
+    if services.in_force.owns_home:  # else nobody knows of this server, and nobody could answer
         services.approvals.open = True
     services.metrics.watch(
         "vcp_blocked_logins", "Addresses that may not log in as administrator now.", admin.attempts.blocked_addresses

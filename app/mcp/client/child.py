@@ -9,6 +9,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 from app.mcp.client.lines import LineCutter, Oversize
 
@@ -99,9 +100,7 @@ class ServerChild:
         """Write to the standard input, waiting while it is full. Raises BrokenPipeError when nobody reads it."""
         if self._in_closed or self._transport is None:
             raise BrokenPipeError
-        pipe = self._transport.get_pipe_transport(0)
-        assert isinstance(pipe, asyncio.WriteTransport)
-        pipe.write(data)
+        cast(asyncio.WriteTransport, self._transport.get_pipe_transport(0)).write(data)
         await self._writable.wait()
         if self._in_closed:
             raise BrokenPipeError
@@ -217,13 +216,14 @@ class ServerChild:
             self._pause(True)
 
     def _pause(self, pause: bool) -> None:
-        pipe = self._transport.get_pipe_transport(1) if self._transport is not None else None
-        if isinstance(pipe, asyncio.ReadTransport) and pause != self._paused and not self._out_closed:
-            self._paused = pause
-            if pause:
-                pipe.pause_reading()
-            else:
-                pipe.resume_reading()
+        if self._transport is None or pause == self._paused or self._out_closed:
+            return
+        pipe = cast(asyncio.ReadTransport, self._transport.get_pipe_transport(1))
+        self._paused = pause
+        if pause:
+            pipe.pause_reading()
+        else:
+            pipe.resume_reading()
 
     def _tell(self, lines: list[bytes | Oversize]) -> None:
         for line in lines:

@@ -28,16 +28,17 @@ def server_environment(entry: ServerEntry, environ: Mapping[str, str], ours: Cal
 
     With ``inheritEnv`` it is all of ``environ`` but those names that are ``ours``: settings and keys of this server.
     """
-    if entry.inherit_env:
-        found = {name: value for name, value in environ.items() if not ours(name)}
-    else:
-        found = {
-            name: value
-            for name, value in environ.items()
-            if (name.upper() in SAFE_NAMES or name.startswith(SAFE_PREFIXES)) and not value.startswith("()")
-        }
+    found = {
+        name: value
+        for name, value in environ.items()
+        if not value.startswith("()") and (_safe(name) or (entry.inherit_env and not ours(name)))
+    }
     found.update(entry.env)
     return {name: value for name, value in found.items() if _possible(name, value)}
+
+
+def _safe(name: str) -> bool:
+    return name.upper() in SAFE_NAMES or name.startswith(SAFE_PREFIXES)
 
 
 def _possible(name: str, value: str) -> bool:

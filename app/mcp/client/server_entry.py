@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.errors import VcpError, both
+from app.errors import both
+from app.mcp.client.entry_reader import Complain, EntryError, EntryReader
 
-MAX_ITEMS = 1_000
-"""Most arguments, variables, headers, patterns or roots of one server."""
-
-MAX_TEXT = 32_000
-"""Longest text of an entry, in characters."""
-
-DAY = 86_400.0
-
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}", re.ASCII)
 _BAD_VALUE = re.compile(r"[\x00\r\n]")
 
@@ -84,18 +76,6 @@ _ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _OF_STDIO = ("command", "args", "env", "cwd", "inheritEnv")
 _OF_HTTP = ("url", "headers", "oauth")
 
-Complain = Callable[[str, str], None]
-
-
-class EntryError(VcpError):
-    """An entry cannot be used; ``key`` is what is wrong."""
-
-    code = "mcp_server_entry"
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
-
 
 @dataclass(frozen=True, slots=True)
 class OAuthEntry:
@@ -153,7 +133,7 @@ def read_entry(name: str, raw: Any, environ: Mapping[str, str], complain: Compla
     """The server that ``raw`` describes; ``complain(key, reason)`` is told what is odd. Raises EntryError."""
     if not isinstance(raw, dict):
         raise EntryError("", both("应是一个 JSON 对象", "should be a JSON object"))
-    reader = _Reader(_renamed(raw, complain), environ, complain)
+    reader = EntryReader(_renamed(raw, complain), environ, complain)
     kind = _kind(reader, raw)
     for key in _OF_HTTP if kind is ServerKind.STDIO else _OF_STDIO:
         if key in reader.values:
@@ -211,7 +191,7 @@ def _renamed(raw: Mapping[str, Any], complain: Complain) -> dict[str, Any]:
     return values
 
 
-def _kind(reader: _Reader, raw: Mapping[str, Any]) -> ServerKind:
+def _kind(reader: EntryReader, raw: Mapping[str, Any]) -> ServerKind:
     written = reader.values.get("type")
     if written is None:
         if "command" in reader.values:
@@ -230,7 +210,7 @@ def _kind(reader: _Reader, raw: Mapping[str, Any]) -> ServerKind:
     return kind
 
 
-def _command(reader: _Reader) -> tuple[str, tuple[str, ...]]:
+def _command(reader: EntryReader) -> tuple[str, tuple[str, ...]]:
     written = reader.values.get("command")
     args = reader.texts("args")
     if isinstance(written, list):  # some clients keep the whole command line in one list
@@ -243,9 +223,9 @@ def _command(reader: _Reader) -> tuple[str, tuple[str, ...]]:
     return written, tuple(reader.fill("args", text) for text in args)
 
 
-def _url(reader: _Reader) -> str:
-    written = reader.text("url")
-    url = reader.fill("url", written).strip()
+def _url(reader: EntryReader) -> str:
+    written = reader.values.get("url")
+    url = reader.fill("url", written).strip() if isinstance(written, str) else ""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -256,7 +236,7 @@ def _url(reader: _Reader) -> str:
     return url
 
 
-def _headers(reader: _Reader) -> Mapping[str, str]:
+def _headers(reader: EntryReader) -> Mapping[str, str]:
     headers = {}
     for name, value in reader.filled("headers").items():
         if _HEADER.fullmatch(name) and not _BAD_VALUE.search(value) and value.isprintable():
@@ -266,11 +246,11 @@ def _headers(reader: _Reader) -> Mapping[str, str]:
     return MappingProxyType(headers)
 
 
-def _oauth(reader: _Reader) -> OAuthEntry | None:
+def _oauth(reader: EntryReader) -> OAuthEntry | None:
     if reader.values.get("oauth") is None:
         return None
     given = reader.mapping("oauth")
-    inner = _Reader(given, reader.environ, lambda key, reason: reader.complain(f"oauth.{key}", reason))
+    inner = EntryReader(given, reader.environ, lambda key, reason: reader.complain(f"oauth.{key}", reason))
     for key in given:
         if key not in ("clientId", "clientSecret", "scopes"):
             inner.complain(key, both("未知的键，已忽略", "is not known and ignored"))
@@ -287,114 +267,10 @@ def _oauth(reader: _Reader) -> OAuthEntry | None:
 def _tools(
     given: Mapping[str, Any], complain: Complain
 ) -> tuple[tuple[str, ...], tuple[str, ...], Mapping[str, float]]:
-    reader = _Reader(given, {}, lambda key, reason: complain(f"tools.{key}", reason))
+    reader = EntryReader(given, {}, lambda key, reason: complain(f"tools.{key}", reason))
     for key in given:
         if key not in ("allow", "deny", "timeouts"):
             reader.complain(key, both("未知的键，已忽略", "is not known and ignored"))
-    limits = _Reader(reader.mapping("timeouts"), {}, lambda key, reason: complain(f"tools.timeouts.{key}", reason))
+    limits = EntryReader(reader.mapping("timeouts"), {}, lambda key, reason: complain(f"tools.timeouts.{key}", reason))
     seconds = {tool: limit for tool in limits.values if (limit := limits.seconds(tool)) is not None}
     return reader.texts("allow"), reader.texts("deny"), MappingProxyType(seconds)
-
-
-class _Reader:
-    """Reads values of an entry by kind; what has the wrong one is told and passed over."""
-
-    def __init__(self, values: Mapping[str, Any], environ: Mapping[str, str], complain: Complain) -> None:
-        self.values = values
-        self.environ = environ
-        self.complain = complain
-        self.missing: dict[str, None] = {}
-
-    def text(self, key: str) -> str:
-        value = self.values.get(key)
-        if isinstance(value, str) and len(value) <= MAX_TEXT and "\0" not in value:
-            return value
-        if value is not None:
-            self.complain(key, both("应是文本，已忽略", "should be a text and is ignored"))
-        return ""
-
-    def switch(self, key: str, default: bool = False) -> bool:
-        value = self.values.get(key)
-        if isinstance(value, bool):
-            return value
-        if value is not None:
-            self.complain(key, both("应为 true 或 false，已忽略", "should be true or false and is ignored"))
-        return default
-
-    def seconds(self, key: str, unit: float = 1.0) -> float | None:
-        value = self.values.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e12:
-            if value * unit > DAY:
-                self.complain(
-                    key,
-                    both("单位是秒；这超过一天", "counts seconds, and these are more than a day"),
-                )
-            return float(value * unit)
-        if value is not None:
-            self.complain(key, both("应是大于 0 的秒数，已忽略", "should be seconds above 0 and is ignored"))
-        return None
-
-    def count(self, key: str) -> int | None:
-        value = self.values.get(key)
-        if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 10_000:
-            return value
-        if value is not None:
-            self.complain(key, both("应是 1 到 10000 的整数，已忽略", "should be 1 to 10000 and is ignored"))
-        return None
-
-    def mapping(self, key: str) -> Mapping[str, Any]:
-        value = self.values.get(key)
-        if isinstance(value, dict):
-            return value
-        if value is not None:
-            self.complain(key, both("应是一个 JSON 对象，已忽略", "should be a JSON object and is ignored"))
-        return {}
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts; numbers and switches in it become texts, as every client does."""
-        value = self.values.get(key)
-        if isinstance(value, str):
-            value = [value]
-        if value is None:
-            return ()
-        if not isinstance(value, list) or len(value) > MAX_ITEMS:
-            raise EntryError(
-                key, both(f"应是至多 {MAX_ITEMS} 个文本的列表", f"should be a list of at most {MAX_ITEMS} texts")
-            )
-        return tuple(self._word(key, item) for item in value)
-
-    def filled(self, key: str) -> Mapping[str, str]:
-        """Texts by name, with ``${NAME}`` filled in."""
-        given = self.mapping(key)
-        if len(given) > MAX_ITEMS:
-            raise EntryError(key, both(f"至多 {MAX_ITEMS} 项", f"has at most {MAX_ITEMS} items"))
-        return MappingProxyType(
-            {
-                name: self.fill(key, self._word(f"{key}.{name}", value))
-                for name, value in given.items()
-                if value is not None
-            }
-        )
-
-    def fill(self, key: str, text: str) -> str:
-        """``text`` with each ``${NAME}`` that is set in place of its name; one pass, everything else stays (P84)."""
-
-        def value_of(found: re.Match[str]) -> str:
-            value = self.environ.get(found[1])
-            if value is None:
-                if found[1] not in self.missing:
-                    self.missing[found[1]] = None
-                    self.complain(key, both(f"变量 {found[1]} 未设置", f"the variable {found[1]} is not set"))
-                return found[0]
-            return value
-
-        return _VARIABLE.sub(value_of, text)
-
-    def _word(self, key: str, value: Any) -> str:
-        if isinstance(value, bool):
-            value = "true" if value else "false"
-        elif isinstance(value, int | float):
-            value = str(value)
-        if not isinstance(value, str) or len(value) > MAX_TEXT:
-            raise EntryError(key, both("应是文本", "should be a text"))
-        return value

@@ -7,11 +7,40 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from app.errors import VcpError
 from app.extend import Json
 from app.mcp.client.server_entry import ServerKind
 
 Tool = Mapping[str, Json]
 """A tool as ``tools/list`` gives it, as JSON."""
+
+
+class McpServerError(VcpError):
+    """An MCP server cannot be reached, or does not answer as it should; the message is one line.
+
+    ``details`` is all that is known, for the person who runs the server.
+    """
+
+    status = 502
+    code = "mcp_server"
+
+    def __init__(self, message: str, details: str = "") -> None:
+        super().__init__(message)
+        self.details = details
+
+
+class SessionLostError(McpServerError):
+    """The server no longer knows our session; a fresh one may do (MCP-58)."""
+
+
+class SignInNeededError(McpServerError):
+    """A person has to sign in at the server first."""
+
+    code = "mcp_sign_in"
+
+
+class ToolRefusedError(McpServerError):
+    """The server answered a call with an error of the protocol; the connection is well."""
 
 
 class ServerState(StrEnum):

@@ -25,7 +25,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from app.errors import both
-from app.mcp.client.child import STOP_SECONDS, ServerChild
+from app.mcp.client.child import SETTLE_SECONDS, STOP_SECONDS, ServerChild
 from app.mcp.client.lines import Oversize
 from app.mcp.client.link import PROBE_SECONDS
 from app.mcp.client.server_entry import ServerEntry
@@ -87,6 +87,8 @@ class StdioLink:
         self._fault = ""
         self.gone = asyncio.Event()
         self.session_lost = False
+        self.ended_itself = False
+        """Whether the child had ended before it was told to."""
 
     @property
     def pid(self) -> int | None:
@@ -95,7 +97,7 @@ class StdioLink:
 
     def trouble(self) -> str:
         """How the child ended, or what is wrong with what it prints."""
-        if self._fault or self._child is None or self._child.exit_code is None:
+        if self._fault or self._child is None or self._child.exit_code is None or not self.ended_itself:
             return self._fault
         code = self._child.exit_code
         if code < 0:
@@ -129,6 +131,10 @@ class StdioLink:
                 finally:
                     tasks.cancel_scope.cancel()
         finally:
+            if self.gone.is_set():  # its output has ended, so its exit is near, if it is not there already
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(child.exited.wait(), SETTLE_SECONDS)
+            self.ended_itself = child.exited.is_set()
             self.gone.set()
             await child.end()
 
