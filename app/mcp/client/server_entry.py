@@ -224,8 +224,8 @@ def _command(reader: EntryReader) -> tuple[str, tuple[str, ...]]:
 
 
 def _url(reader: EntryReader) -> str:
-    written = reader.text("url")
-    url = reader.fill("url", written).strip()
+    written = reader.values.get("url")
+    url = reader.fill("url", written).strip() if isinstance(written, str) else ""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0

@@ -56,11 +56,13 @@ class ServersFileError(VcpError):
 class ServerTable:
     """The servers of a file by name, in its order, disabled ones among them.
 
-    ``further`` holds those root keys that whoever read the file said that it knows itself.
+    ``further`` holds those root keys that whoever read the file said that it knows itself. ``lost`` are the keys of
+    those problems that cost a server.
     """
 
     entries: Mapping[str, ServerEntry] = field(default_factory=lambda: MappingProxyType({}))
     further: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
+    lost: tuple[str, ...] = ()
 
 
 NO_SERVERS = ServerTable()
@@ -90,12 +92,16 @@ def read_servers(
     value, problems = _parsed(data, file)
     lines = data.decode("utf-8", "replace").split("\n")
 
-    def complain(key: str, reason: str, below: str = "") -> None:
+    lost: list[str] = []
+
+    def complain(key: str, reason: str, below: str = "", *, loses: bool = False) -> None:
         """``below`` is the server whose entry has the key, so that the line is that of its own."""
         if len(problems) >= MAX_PROBLEMS:
             return
-        shown = f"{below}.{key}" if below and key else below or key
-        problems.append(Problem(file, _line(lines, key, below), shown[:200], reason))
+        shown = (f"{below}.{key}" if below and key else below or key)[:200]
+        problems.append(Problem(file, _line(lines, key, below), shown, reason))
+        if loses:
+            lost.append(shown)
 
     found, others = _container(value, complain)
     for key in others:
@@ -109,7 +115,7 @@ def read_servers(
         if not fault and len(entries) >= MAX_SERVERS:
             fault = both(f"超过 {MAX_SERVERS} 个服务器，已忽略", f"is beyond {MAX_SERVERS} servers and ignored")
         if fault:
-            complain("", fault, name[:MAX_NAME_CHARS] or "?")
+            complain("", fault, name[:MAX_NAME_CHARS] or "?", loses=True)
             continue
 
         def about(key: str, reason: str, name: str = name) -> None:
@@ -118,9 +124,10 @@ def read_servers(
         try:
             entries[name] = read_entry(name, raw, environ, about)
         except EntryError as error:
-            about(error.key, f"{error.message}; {both('此服务器未加载', 'this server is left out')}")
+            left_out = both("此服务器未加载", "this server is left out")
+            complain(error.key, f"{error.message}; {left_out}", name, loses=True)
     kept = {key: others[key] for key in others if key in further}
-    return ServerTable(MappingProxyType(entries), MappingProxyType(kept)), tuple(problems)
+    return ServerTable(MappingProxyType(entries), MappingProxyType(kept), tuple(lost)), tuple(problems)
 
 
 def _parsed(data: bytes, file: str) -> tuple[Any, list[Problem]]:

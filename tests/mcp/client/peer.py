@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import signal
 import sys
 import time
@@ -30,7 +31,7 @@ def text(words, **more):
 
 def note(what):
     if "notes" in MODES:
-        with open(MODES["notes"], "a", encoding="utf-8") as file:
+        with pathlib.Path(MODES["notes"]).open("a", encoding="utf-8") as file:
             file.write(what + "\n")
 
 
