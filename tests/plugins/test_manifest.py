@@ -68,6 +68,9 @@ def test_every_field_is_read(tmp_path: Path) -> None:
                     "parameters": {"type": "object"},
                     "typed": True,
                     "toolName": "echo_say",
+                    "title": "说",
+                    "outputSchema": {"type": "object"},
+                    "annotations": {"readOnlyHint": True},
                 },
                 {"command": "plain", "description": "p"},
             ],
@@ -77,7 +80,9 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     say, plain = manifest.commands
     assert (say.id, say.command, say.description, say.example) == ("Say", "say", "two\nlines", "e")
     assert (say.parameters, say.typed, say.tool_name) == ({"type": "object"}, True, "echo_say")
+    assert (say.title, say.output_schema, say.annotations) == ("说", {"type": "object"}, {"readOnlyHint": True})
     assert (plain.id, plain.parameters, plain.typed, plain.tool_name) == ("plain", None, False, None)
+    assert (plain.title, plain.output_schema, plain.annotations) == ("", None, None)
     assert manifest.display == "回声"
     assert manifest.timeout == 1.5
     assert manifest.cron == "0 8 * * 0"
@@ -144,6 +149,14 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         (
             {"capabilities": {"invocationCommands": [{"command": "a"}, {"description": []}]}},
             "field capabilities.invocationCommands[1].description",
+        ),
+        (
+            {"capabilities": {"invocationCommands": [{"command": "a", "outputSchema": "x", "annotations": {}}]}},
+            "field capabilities.invocationCommands[0].outputSchema: must be an object",
+        ),
+        (
+            {"capabilities": {"invocationCommands": [{"command": "a", "annotations": [1], "outputSchema": None}]}},
+            "field capabilities.invocationCommands[0].annotations: must be an object",
         ),
         ({"capabilities": {"systemPromptPlaceholders": [{}]}}, "field capabilities.systemPromptPlaceholders[0]"),
         ({"configSchema": {"A": 5}}, "field configSchema.A"),

@@ -36,7 +36,10 @@ END_SECONDS = 15.0
 
 @dataclass(slots=True)
 class OpenCall:
-    """A call that has not been answered yet. ``news`` is set when it has ended or asks something."""
+    """A call that has not been answered yet. ``news`` is set when it has ended or asks something.
+
+    ``state`` and ``timer`` are those of its last parking.
+    """
 
     id: str
     tool: ShownTool
@@ -45,6 +48,7 @@ class OpenCall:
     caller: ReturningCaller | SessionCaller | None = None
     task: asyncio.Task[ToolResult] | None = None
     timer: asyncio.TimerHandle | None = None
+    state: str = ""
 
     def start(self, running: Coroutine[Any, Any, ToolResult]) -> asyncio.Task[ToolResult]:
         """Begin to run."""
@@ -120,17 +124,22 @@ class Calls:
         assert task is not None
         opened.teller.attach(context)
         try:
-            while not task.done() and not opened.open():
+            while not task.done():
+                if opened.open():
+                    await asyncio.sleep(0)  # what asks several things at once asks them in one step
+                    if opened.open() and not task.done():
+                        break
+                    continue  # it was withdrawn
                 opened.news.clear()
                 await opened.news.wait()
-                await asyncio.sleep(0)  # what asks several things at once asks them in one step
+            asked = self._ask(opened) if not task.done() else None
             await opened.teller.end()
         except asyncio.CancelledError:
             with anyio.CancelScope(shield=True):  # the SDK's scopes cancel again and again until they are left
                 await self._end(opened)
             raise
-        if not task.done() and opened.open():
-            return self._ask(opened)
+        if asked is not None:
+            return asked
         if task.cancelled():
             raise MCPError(INTERNAL_ERROR, both("调用已取消", "the call was cancelled"))
         result = task.result()
@@ -151,6 +160,7 @@ class Calls:
 
     def _park(self, opened: OpenCall, state: str) -> None:
         self._parked[state] = opened
+        opened.state = state
         loop = asyncio.get_running_loop()
         opened.timer = loop.call_later(self._seconds(), self._expire, opened, state)
 
@@ -160,6 +170,10 @@ class Calls:
             self._drop(opened)
 
     def _drop(self, opened: OpenCall) -> None:
+        if self._parked.get(opened.state) is opened:
+            del self._parked[opened.state]
+        if opened.timer is not None:
+            opened.timer.cancel()
         if opened.task is not None:
             opened.task.cancel()
             opened.task.add_done_callback(_looked_at)
@@ -175,11 +189,7 @@ class Calls:
     async def stop(self) -> None:
         """End all that still run."""
         opened = list(self._running.values())
-        for parked in self._parked.values():
-            if parked.timer is not None:
-                parked.timer.cancel()
-        self._parked.clear()
-        for one in opened:
+        for one in (*opened, *self._parked.values()):
             self._drop(one)
         tasks = {one.task for one in opened if one.task is not None}
         if tasks:

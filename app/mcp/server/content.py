@@ -9,19 +9,26 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from mcp_types import ContentBlock
+from mcp_types.methods import validate_server_result
 from pydantic import TypeAdapter, ValidationError
 
 from app.errors import both
 from app.extend import ErrorKind, Json, ToolResult
 from app.mcp.server.listing import ANNOTATIONS_SINCE, MODERN_SINCE, STRUCTURED_SINCE, writes_output
+from app.protocol.half_characters import whole
 from app.protocol.json_text import compact_json, pretty_json
 from app.protocol.markers import MCP_ERROR_PREFIX, RESULT_PLAIN_OUTPUT
+from app.protocol.secret_texts import masked
+from app.protocol.tool_values import clean, without_colours
 
 COMPLETE = "complete"
 """The ``resultType`` of a result; clients of older revisions pass it by."""
 
 ERROR_CHARS = 2000
 """Most characters of an error that the client is told."""
+
+MESSAGE_CHARS = 20_000
+"""Most characters of a message that are looked at; both of its ends."""
 
 _OURS = (ErrorKind.EXECUTION, ErrorKind.TIMEOUT, ErrorKind.QUEUE, ErrorKind.LIMIT)
 """Failures whose text is made on this side, with the paths of this machine in it."""
@@ -39,8 +46,26 @@ Part = dict[str, Json]
 """One content block of a result."""
 
 
-def call_result(result: ToolResult, revision: str, output_schema: Mapping[str, Json] | None = None) -> dict[str, Json]:
-    """The result of ``tools/call`` as JSON; ``output_schema`` is what the list says of the tool's structured result."""
+def call_result(
+    result: ToolResult, revision: str, output_schema: Mapping[str, Json] | None = None, *, private: bool = False
+) -> dict[str, Json]:
+    """The result of ``tools/call`` as JSON; ``output_schema`` is what the list says of the tool's structured result.
+
+    With ``private`` a mask stands in place of what looks like a secret (spec 7.6).
+    """
+    answer = _told(result, revision, output_schema)
+    try:
+        cleaned: dict[str, Json] = clean(masked(answer) if private else answer)
+        if result.mcp is not None or result.parts is not None:  # what others made may be none of the protocol
+            validate_server_result("tools/call", revision, cleaned)
+    except ValidationError:
+        return error_result(both("工具的结果不符合 MCP 协议", "the tool's result is none of the protocol"))
+    except ValueError:
+        return error_result(both("结果嵌套过深", "the result is nested too deeply"))
+    return cleaned
+
+
+def _told(result: ToolResult, revision: str, output_schema: Mapping[str, Json] | None) -> dict[str, Json]:
     if result.mcp is not None:
         return _passed_on(result.mcp, revision)
     if not result.ok:
@@ -224,6 +249,7 @@ def _is_reserved(key: str) -> bool:
 
 def _why(result: ToolResult) -> str:
     text = result.message or (result.error_kind.value if result.error_kind else "")
+    text = text if len(text) <= MESSAGE_CHARS else f"{text[: MESSAGE_CHARS // 2]} … {text[-MESSAGE_CHARS // 2 :]}"
     if _TRACEBACK in text:
         text = text[: text.index(_TRACEBACK)] + text.rstrip().rpartition("\n")[2]
     if result.error_kind in _OURS:
@@ -234,5 +260,5 @@ def _why(result: ToolResult) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(whole(without_colours(text)).split())
     return line if len(line) <= ERROR_CHARS else line[:ERROR_CHARS] + "…"

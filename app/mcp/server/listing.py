@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from types import MappingProxyType
 from typing import TypeVar
 
+from mcp_types.methods import validate_server_result
+
 from app.errors import BadRequestError, both
 from app.extend import LOCAL, Json, ToolCommand, ToolSpec
-from app.tools.offers import DESCRIPTION_BYTES, Offered, mcp_naming
+from app.protocol.tool_values import clean
+from app.tools.offers import DESCRIPTION_BYTES, OPEN_OBJECT, Offered, mcp_naming
+
+log = logging.getLogger(__name__)
 
 PAGE_SIZE = 200
 """Entries of one page of a list (MCP-15)."""
+
+TITLE_CHARS = 200
 
 COMMAND = "command"
 """The argument that chooses a command of a tool that has several (``MCPCommandEnum``)."""
@@ -32,6 +40,8 @@ MODERN_SINCE = "2026-07-28"
 _HINTS: Mapping[str, type] = MappingProxyType(
     {"title": str, "readOnlyHint": bool, "destructiveHint": bool, "idempotentHint": bool, "openWorldHint": bool}
 )
+
+_LIST: Mapping[str, Json] = MappingProxyType({"resultType": "complete", "ttlMs": 0, "cacheScope": "private"})
 
 T = TypeVar("T")
 
@@ -59,10 +69,26 @@ class ShownTool:
             entry["annotations"] = dict(self.annotations)
         if revision >= STRUCTURED_SINCE:
             if self.title and self.title != self.name:
-                entry["title"] = self.title
+                entry["title"] = self.title[:TITLE_CHARS]
             if self.output_schema is not None and writes_output(self.output_schema, revision):
                 entry["outputSchema"] = dict(self.output_schema)
         return entry
+
+
+def _presentable(tool: ShownTool, revision: str) -> dict[str, Json] | None:
+    """The entry of a tool as the protocol can write it; one odd schema must not cost a client the whole list."""
+    entry = tool.written(revision)
+    open_entry: dict[str, Json] = {key: entry[key] for key in ("name", "title", "description") if key in entry}
+    open_entry["inputSchema"] = dict(OPEN_OBJECT)
+    for attempt in (entry, open_entry):
+        try:
+            cleaned: dict[str, Json] = clean(attempt)
+            validate_server_result("tools/list", revision, {**_LIST, "tools": [cleaned]})
+        except ValueError as error:  # pydantic's error is one too
+            log.warning("tool %r is not listed as it is: %s", tool.name[:200], type(error).__name__)
+            continue
+        return cleaned
+    return None
 
 
 def writes_output(schema: Mapping[str, Json], revision: str) -> bool:
@@ -91,6 +117,7 @@ class ToolList:
         self._all: tuple[ShownTool, ...] = ()
         self._by_name: Mapping[str, ShownTool] = {}
         self._written: dict[str, tuple[dict[str, Json], ...]] = {}
+        self._entries: dict[str, tuple[ShownTool, dict[str, dict[str, Json] | None]]] = {}
 
     def all(self) -> tuple[ShownTool, ...]:
         """All tools, by plugin, commands in their manifest's order (D69)."""
@@ -103,6 +130,7 @@ class ToolList:
             if shown != self._all:
                 self._all, self._written = shown, {}
             self._by_name = MappingProxyType({tool.name: tool for tool in self._all})
+            self._entries = {name: kept for name, kept in self._entries.items() if name in self._by_name}
         return self._all
 
     def get(self, name: str) -> ShownTool | None:
@@ -115,8 +143,18 @@ class ToolList:
         tools = self.all()
         written = self._written.get(revision)
         if written is None:
-            written = self._written[revision] = tuple(tool.written(revision) for tool in tools)
+            entries = (self._entry(tool, revision) for tool in tools)
+            written = self._written[revision] = tuple(entry for entry in entries if entry is not None)
         return written
+
+    def _entry(self, tool: ShownTool, revision: str) -> dict[str, Json] | None:
+        """The entry of a tool, made once: when one tool comes or goes all others stay as they are."""
+        kept = self._entries.get(tool.name)
+        if kept is None or (kept[0] is not tool and kept[0] != tool):
+            kept = self._entries[tool.name] = (tool, {})
+        if revision not in kept[1]:
+            kept[1][revision] = _presentable(tool, revision)
+        return kept[1][revision]
 
     def _shown(self, offered: Offered) -> ShownTool:
         command = offered.command

@@ -7,11 +7,15 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
 from mcp.server.context import ServerRequestContext
 from mcp_types import LoggingMessageNotification, LoggingMessageNotificationParams
+
+from app.protocol.half_characters import whole
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +27,9 @@ MAX_LINES = 256
 
 END_SECONDS = 1.0
 """How long the response waits for what was to be told before it."""
+
+GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
+"""What sending raises when the client is not there any more; then there is nobody to tell."""
 
 Context = ServerRequestContext[Any, Any]
 
@@ -64,7 +71,7 @@ class Teller:
         if self._context is None or not math.isfinite(done) or done <= self._told:
             return
         self._told = done
-        self._newest = _Progress(done, total if total is not None and math.isfinite(total) else None, message)
+        self._newest = _Progress(done, total if total is not None and math.isfinite(total) else None, whole(message))
         if self._progress_task is None or self._progress_task.done():
             self._progress_task = asyncio.create_task(self._tell_progress(self._context))
 
@@ -103,12 +110,14 @@ class Teller:
                 await asyncio.sleep(self._sent_at[0] + 1 - clock())
             newest, self._newest = self._newest, None
             self._sent_at.append(clock())
-            await context.session.report_progress(newest.done, newest.total, newest.message or None)
+            with suppress(*GONE):
+                await context.session.report_progress(newest.done, newest.total, newest.message or None)
 
     async def _tell_lines(self, context: Context) -> None:
         while self._lines:
             params = self._lines.popleft()
             told = params.model_copy(update={"data": self._clean(params.data)})
-            await context.session.send_notification(
-                LoggingMessageNotification(params=told), related_request_id=context.request_id
-            )
+            with suppress(*GONE):
+                await context.session.send_notification(
+                    LoggingMessageNotification(params=told), related_request_id=context.request_id
+                )

@@ -214,3 +214,50 @@ def test_what_is_no_content_of_the_protocol_costs_nobody_the_whole_result() -> N
     blocks = content(ToolResult(mcp=odd))
     assert [block["type"] for block in blocks] == ["text"] * 3
     assert content(ToolResult(mcp={"content": "text"})) == []
+
+
+def test_what_no_writer_can_take_is_taken_out_or_an_error() -> None:
+    """Half characters, terminal codes, nesting without end: a connection must never break on a result."""
+    half = ToolResult(structured={"a\ud83d": "\ud83d \x1b[31mred\x1b[0m"})
+    answer = call_result(half, NEWEST)
+    assert answer["structuredContent"] == {"a\ufffd": "\ufffd red"}
+    json.dumps(answer, ensure_ascii=False).encode()
+    assert failed(ErrorKind.PLUGIN, "half \ud83d") == "错误：half \ufffd"
+    deep: Any = 1
+    for _ in range(500):
+        deep = [deep]
+    for result in (ToolResult(structured={"deep": deep}), ToolResult(mcp={"content": [], "structuredContent": deep})):
+        assert call_result(result, NEWEST)["isError"] is True
+
+
+def test_what_looks_like_a_secret_is_masked_where_that_is_wanted() -> None:
+    """Spec 7.6: ``privacyProtection`` holds for what MCP clients' models read."""
+    token = "sk-" + "a" * 40
+    for result in (
+        ToolResult(structured={"text": token, "api_key": "x"}),
+        ToolResult(mcp={"content": [{"type": "text", "text": token}]}),
+        ToolResult(error_kind=ErrorKind.PLUGIN, message=token),
+    ):
+        assert token in json.dumps(call_result(result, NEWEST))
+        assert token not in json.dumps(call_result(result, NEWEST, private=True))
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_result_that_is_none_of_the_protocol_is_an_error_and_stays_out_of_the_log(
+    revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd: list[dict[str, Any]] = [
+        {"content": [{"type": "text", "text": "secret", "annotations": {"priority": 7}}]},
+        {"content": [{"type": "resource_link", "uri": "x", "name": "y", "size": 1.5}]},
+        {"content": [{"type": "text", "text": "secret", "_meta": [1]}]},
+        {"content": [], "_meta": {"a/b": {"c": [None]}}},
+    ]
+    for answer in odd:
+        told = call_result(ToolResult(mcp=answer), revision)
+        serialize_server_result("tools/call", revision, told)
+    assert "secret" not in caplog.text
+
+
+def test_a_message_without_end_is_looked_at_in_bounded_time() -> None:
+    text = failed(ErrorKind.EXECUTION, "/a/b" * 2_000_000 + "Traceback (most recent call last):\n" + "x" * 5_000_000)
+    assert len(text) < 2100
