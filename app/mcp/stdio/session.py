@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import anyio
 import httpx2
-from mcp.client.streamable_http import streamable_http_client
+from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import JSONRPCMessage
@@ -26,6 +26,8 @@ MAX_EVENT_BYTES = 16 * 1024 * 1024
 """Longest message of the server; our own writes none over 8 MiB."""
 
 REFUSED = frozenset({401, 403})
+UNKNOWN = 404
+"""What a server answers to a session that it does not know (MCP-41)."""
 
 
 class UnreachableError(VcpError):
@@ -48,7 +50,8 @@ class Session:
     """Lives in a task of its own until it fails or is closed.
 
     ``heard`` is given what the server says; ``lost`` is called once when the session is over. ``refused`` is set while
-    the server's last answer was that it does not take the key.
+    the server's last answer was that it does not take the key, ``forgotten`` once it has said that it knows no such
+    session.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Session:
     ) -> None:
         self.destination = destination
         self.refused = False
+        self.forgotten = False
         self._heard = heard
         self._lost = lost
         self._out: WriteStream[SessionMessage] | None = None
@@ -132,6 +136,7 @@ class Session:
 
     async def _look_at(self, response: httpx2.Response) -> None:
         self.refused = response.status_code in REFUSED
+        self.forgotten |= response.status_code == UNKNOWN and MCP_SESSION_ID in response.request.headers
 
 
 def _first(fault: BaseException) -> BaseException:
