@@ -8,6 +8,7 @@ terminal; they are daemons, since one that hangs in the operating system must no
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import queue
 import sys
@@ -40,6 +41,8 @@ def take_standard_streams() -> tuple[int, int]:
     except OSError as error:
         text = both("需要打开的标准输入、输出和错误输出", "standard input, output and error have to be open")
         raise ConfigError(f"{text}: {error.strerror}") from error
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # as stderr, which it is now
     return private
 
 

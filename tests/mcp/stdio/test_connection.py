@@ -251,6 +251,17 @@ def test_an_id_that_is_still_running_is_refused() -> None:
     talk(work)
 
 
+def test_an_id_may_be_used_anew_as_soon_as_its_answer_is_there() -> None:
+    """MCP-4."""
+
+    async def work(client: Client, tools: Tools, task: Any) -> None:
+        await client.begin()
+        for number in range(50):
+            assert text(await client.ask(call(1, "echo", text=str(number)))) == str(number)
+
+    talk(work)
+
+
 @pytest.mark.parametrize("version", SUPPORTED)
 def test_initialize_echoes_a_supported_version(version: str) -> None:
     """STD-30, STD-31, MCP-2, MCP-9."""

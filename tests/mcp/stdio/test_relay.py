@@ -61,7 +61,7 @@ class Upstream(Tools):
 
 @asynccontextmanager
 async def served(upstream: Upstream) -> AsyncIterator[str]:
-    async with serve(upstream.server.streamable_http_app(), grace=1) as address:
+    async with serve(upstream.server.streamable_http_app(), grace=0) as address:
         yield f"{address}/mcp"
 
 
