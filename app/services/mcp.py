@@ -11,7 +11,9 @@ from app.extend import Lifecycle, PlaceholderSource, Preprocessor, RouteSource, 
 from app.hub.approval.guard import Approvals
 from app.observe.bus import EventBus
 from app.services.in_force import InForce
+from app.services.mcp_http import asker
 from app.services.mcp_server import McpServing, mcp_door
+from app.services.mcp_shelves import NO_SHELVES, Shelves
 from app.tools.router import Router
 
 
@@ -42,5 +44,16 @@ class Mcp:
         self.routes: tuple[RouteSource, ...] = ()
         self.lifecycles: tuple[Lifecycle, ...] = ()
 
-        self.serving = McpServing(lambda: mcp_door(in_force, events, router(), new_id=new_id, approvals=approvals()))
+        self.shelves: Callable[[], Shelves] = lambda: NO_SHELVES  # until somebody who knows all parts gives some
+        self.serving = McpServing(
+            lambda: mcp_door(
+                in_force,
+                events,
+                router(),
+                new_id=new_id,
+                approvals=approvals(),
+                asker=asker,
+                **self.shelves().named(),
+            )
+        )
         self.lifecycles += (self.serving,)

@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import jsonschema_rs
-
 from app.config.snapshot import Config
 from app.errors import both
 from app.extend import ApprovalAsked, ApprovalSettled, Event, Json, Reloaded
@@ -18,6 +16,7 @@ from app.observe.bus import EventBus
 from app.services.in_force import InForce
 from app.tools.offers import DoorRules, Offers
 from app.tools.router import Router
+from app.tools.schemas.check import SchemaError, SchemaFault, check_of
 
 if TYPE_CHECKING:  # at run time only functions import these
     from app.mcp.server.door import Asker, McpDoor
@@ -114,7 +113,7 @@ def mcp_door(
         rules=door_rules,
         new_id=new_id,
         clock=time.time,
-        validate=_Checks().fault,
+        validate=fault_of,
         resources=resources,
         prompts=prompts,
         instructions=INSTRUCTIONS,
@@ -167,21 +166,10 @@ def _expanding(values: Mapping[str, str]) -> Callable[[str], str]:
     return lambda text: _OPERATOR_VALUE.sub(lambda found: values.get(found[1], found[0]), text)
 
 
-class _Fault:
-    def __init__(self, path: str, reason: str) -> None:
-        self.path = path
-        self.reason = reason
-
-
-class _Checks:
-    """Checks of values against schemas, without the network; a schema that is none checks nothing."""
-
-    def fault(self, schema: Mapping[str, Json], value: Json) -> _Fault | None:
-        try:
-            jsonschema_rs.Draft202012Validator(dict(schema), offline=True).validate(value)
-        except jsonschema_rs.ValidationError as error:
-            steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-            return _Fault(f"${steps}"[:300], error.message[:300])
-        except ValueError:
-            return None
+def fault_of(schema: Mapping[str, Json], value: Json) -> SchemaFault | None:
+    """What is wrong with a value; nothing where the schema itself cannot be used: then the tool has to judge."""
+    try:
+        check = check_of(schema)
+    except SchemaError:
         return None
+    return check.fault(value)

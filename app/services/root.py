@@ -193,7 +193,7 @@ class Services:
         )
 
         # Turns.
-        self._prompt_files = prompts.PromptFiles(self.in_force)
+        self.prompt_files = prompts.PromptFiles(self.in_force)
         self.turn_parts = self._turn_parts()
         self.in_process.changed(self._renew_turn_parts)
         self.inner_chat = InnerChat(
@@ -310,7 +310,7 @@ class Services:
     def _turn_parts(self) -> TurnParts:
         engine = prompts.prompt_engine(
             self.in_force,
-            self._prompt_files,
+            self.prompt_files,
             self.router.specs,
             image_key=self.found_plugins.image_key,
             background_results=self.background_results,
@@ -337,7 +337,7 @@ class Services:
     def _file_watcher(self, pace: Pace | None) -> Watcher | None:
         if self._read_config is None or not (self.owns_home and self.settings.live_reload):
             return None
-        agents = self._prompt_files.agents
+        agents = self.prompt_files.agents
         return home_watcher(self.in_force.home, pace, agents, lambda: self.found_plugins, self.reload)
 
     @property

@@ -39,6 +39,8 @@ class Told:
 
     def log(self, level: str, data: Json, logger: str = "") -> None:
         """See ``Caller.log``; may be called from any thread. Raises ValueError for a level that is none."""
+        if level not in LEVELS:
+            raise ValueError(f"{level!r} is none of the levels {', '.join(LEVELS)}")
         severity = LEVELS.index(level)
         try:
             here = asyncio.get_running_loop() is self._loop

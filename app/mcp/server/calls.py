@@ -46,10 +46,11 @@ class OpenCall:
     task: asyncio.Task[ToolResult] | None = None
     timer: asyncio.TimerHandle | None = None
 
-    def start(self, running: Coroutine[Any, Any, ToolResult]) -> None:
+    def start(self, running: Coroutine[Any, Any, ToolResult]) -> asyncio.Task[ToolResult]:
         """Begin to run."""
         self.task = asyncio.create_task(running)
         self.task.add_done_callback(lambda _: self.news.set())
+        return self.task
 
     def open(self) -> Mapping[str, Any]:
         """The questions that wait for an answer of a client that has to come back."""
@@ -66,7 +67,7 @@ class Calls:
 
     @property
     def running(self) -> int:
-        """Calls that are open, parked ones too."""
+        """Calls whose work has not ended, parked ones too."""
         return len(self._running)
 
     @property
@@ -85,7 +86,7 @@ class Calls:
     ) -> ToolResult | dict[str, Json]:
         """The result of a new call, or what its client is asked first (``InputRequiredResult`` as JSON)."""
         self._running[opened.id] = opened
-        opened.start(running)
+        opened.start(running).add_done_callback(lambda _: self._running.pop(opened.id, None))
         return await self._attend(context, opened)
 
     async def resume(self, context: Context, state: str) -> tuple[OpenCall, ToolResult | dict[str, Json]]:
@@ -130,7 +131,6 @@ class Calls:
             raise
         if not task.done() and opened.open():
             return self._ask(opened)
-        self._running.pop(opened.id, None)
         if task.cancelled():
             raise MCPError(INTERNAL_ERROR, both("调用已取消", "the call was cancelled"))
         result = task.result()
@@ -160,7 +160,6 @@ class Calls:
             self._drop(opened)
 
     def _drop(self, opened: OpenCall) -> None:
-        self._running.pop(opened.id, None)
         if opened.task is not None:
             opened.task.cancel()
             opened.task.add_done_callback(_looked_at)

@@ -206,7 +206,7 @@ class McpDoor:
 
     @property
     def running(self) -> int:
-        """Calls that have not been answered."""
+        """Calls whose work has not ended."""
         return self._calls.running
 
     # ------------------------------------------------------------------ lists

@@ -7,12 +7,12 @@ import itertools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import jsonschema_rs
 from mcp import Client
 
-from app.extend import LOCAL, CallContext, Event, Guard, Json, ToolCall, ToolCommand, ToolResult, ToolSpec
+from app.extend import LOCAL, CallContext, Event, Guard, ToolCall, ToolCommand, ToolResult, ToolSource, ToolSpec
 from app.mcp.server.door import McpDoor, McpDoorRules
 from app.observe.bus import EventBus
+from app.services.mcp_server import fault_of
 from app.tools.offers import DoorRules, Offers
 from app.tools.router import Router
 
@@ -67,32 +67,15 @@ class Tools:
         return await self.work[spec.name](call, context)
 
 
-class Fault:
-    """What a check found."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        self.path = path
-        self.reason = reason
-
-
-def validate(schema: Mapping[str, Json], value: Json) -> Fault | None:
-    """The library's own check."""
-    try:
-        jsonschema_rs.Draft202012Validator(dict(schema), offline=True).validate(value)
-    except jsonschema_rs.ValidationError as error:
-        return Fault("$" + "".join(f".{step}" for step in error.instance_path), error.message)
-    return None
-
-
 class DoorBench:
     """A door and what stands behind it."""
 
-    def __init__(self, *guards: Guard, **fields: Any) -> None:
+    def __init__(self, *guards: Guard, source: ToolSource | None = None, **fields: Any) -> None:
         self.tools = Tools()
         self.bus = EventBus()
         self.events: list[Event] = []
         self.bus.listen(self.events.append)
-        self.router = Router([self.tools], guards, self.bus)
+        self.router = Router([source or self.tools], guards, self.bus)
         self.rules = McpDoorRules()
         self.shown = DoorRules()
         ids = itertools.count(1)
@@ -104,7 +87,7 @@ class DoorBench:
             rules=lambda: self.rules,
             new_id=lambda kind: f"{kind}-{next(ids)}",
             clock=lambda: 1_800_000_000.0,
-            **{"validate": validate, "debounce_seconds": 0.01, **fields},
+            **{"validate": fault_of, "debounce_seconds": 0.01, **fields},
         )
 
     async def __aenter__(self) -> DoorBench:
