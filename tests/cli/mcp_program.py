@@ -58,7 +58,9 @@ class McpProgram:
 
     def begin(self, version: str = "2025-11-25") -> Any:
         """Initialize; the result."""
-        result = self.ask(initialize(version=version))["result"]
+        answer = self.ask(initialize(version=version))
+        assert "result" in answer, answer
+        result = answer["result"]
         self.send(notification("notifications/initialized"))
         return result
 

@@ -107,7 +107,7 @@ class Session:
         try:
             async with (
                 httpx2.AsyncClient(
-                    headers={"Authorization": f"Bearer {self.destination.key}"},
+                    headers=[(b"Authorization", b"Bearer " + self.destination.key.encode())],
                     timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
                     trust_env=False,
                     event_hooks={"response": [self._look_at]},
