@@ -39,8 +39,10 @@ def take_standard_streams() -> tuple[int, int]:
         os.close(nothing)
         os.dup2(2, 1)
     except OSError as error:
-        text = both("需要打开的标准输入、输出和错误输出", "standard input, output and error have to be open")
-        raise ConfigError(f"{text}: {error.strerror}") from error
+        raise ConfigError(
+            both("标准输入、输出和错误输出必须打开", "standard input, output and error have to be open")
+            + f": {error.strerror}"
+        ) from error
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # as stderr, which it is now
     return private

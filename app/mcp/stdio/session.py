@@ -15,6 +15,7 @@ from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import JSONRPCMessage
 
 from app.errors import VcpError, both
+from app.protocol.call_depth import CALL_DEPTH_HEADER
 
 log = logging.getLogger(__name__)
 
@@ -39,11 +40,15 @@ class UnreachableError(VcpError):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where the server is: the address of its ``/mcp``, its key, and a mark that is another after each start."""
+    """Where the server is: the address of its ``/mcp``, its key, and a mark that is another after each start.
+
+    ``depth`` is how many tool calls led to this process.
+    """
 
     url: str
     key: str = field(repr=False)
     start: str = ""
+    depth: int = 0
 
 
 class Session:
@@ -107,7 +112,7 @@ class Session:
         try:
             async with (
                 httpx2.AsyncClient(
-                    headers=[(b"Authorization", b"Bearer " + self.destination.key.encode())],
+                    headers=_headers(self.destination),
                     timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
                     trust_env=False,
                     event_hooks={"response": [self._look_at]},
@@ -137,6 +142,13 @@ class Session:
     async def _look_at(self, response: httpx2.Response) -> None:
         self.refused = response.status_code in REFUSED
         self.forgotten |= response.status_code == UNKNOWN and MCP_SESSION_ID in response.request.headers
+
+
+def _headers(destination: Destination) -> list[tuple[bytes, bytes]]:
+    headers = [(b"Authorization", b"Bearer " + destination.key.encode())]
+    if destination.depth:
+        headers.append((CALL_DEPTH_HEADER.encode(), str(destination.depth).encode()))
+    return headers
 
 
 def _first(fault: BaseException) -> BaseException:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import random
 from typing import Any
 
 import pytest
@@ -657,3 +658,50 @@ def test_a_client_that_is_gone_ends_the_connection(caplog: pytest.LogCaptureFixt
 
     asyncio.run(conversation())
     assert "the output is closed" in caplog.text
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_is_sent_the_next_request_is_answered_and_nothing_stays_behind(seed: int) -> None:
+    """P94: frames with bytes changed, put in and taken out."""
+    chance = random.Random(seed)
+    good = [
+        json.dumps(frame).encode()
+        for frame in (
+            call(1, "echo", text="a"),
+            request(2, "ping"),
+            notification("notifications/cancelled", {"requestId": 1}),
+            [call(3, "echo"), request(4, "ping")],
+            request(5, "tools/list", {"cursor": 5}),
+            initialize(6),
+            {"jsonrpc": "2.0", "id": 1, "result": {}},
+        )
+    ]
+    odd = [b'"', b"{", b"}", b"[", b"]", b",", b"null", b"1e400", b"\\ud800", b"\xff", b"true", b"-1", b"\0"]
+
+    def spoilt() -> bytes:
+        data = bytearray(chance.choice(good))
+        for _ in range(chance.randrange(4)):
+            at = chance.randrange(len(data))
+            match chance.randrange(3):
+                case 0:
+                    data[at] = chance.randrange(256)
+                case 1:
+                    data[at:at] = chance.choice(odd)
+                case _:
+                    del data[at : min(at + chance.randrange(1, 8), len(data) - 1)]
+        return bytes(data) + b"\n"
+
+    async def work(client: Client, tools: Tools, task: Any) -> None:
+        await client.begin("2025-03-26")
+        await client.send(b"".join(spoilt() for _ in range(200)), request("the end", "ping"))
+        while True:
+            frame = await client.next()
+            assert frame is not None
+            if isinstance(frame, dict) and frame.get("id") == "the end":
+                break
+        client.end()
+        await client.rest()
+        assert await task is True
+        assert client.connection._running == {}
+
+    talk(work)
