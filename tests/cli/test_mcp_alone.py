@@ -31,11 +31,17 @@ else:
 """
 
 NOISY = """
-import os, subprocess, sys
+import asyncio, os, subprocess, sys
+
+def late():
+    raise RuntimeError("a secret text in a task")
 
 class Noisy:
     async def call(self, call, context):
         arguments = call.arguments
+        if arguments.get("text") == "late":
+            asyncio.get_running_loop().call_soon(late)
+            return "later"
         print("printed by a plugin")
         sys.stdout.write("written by a plugin\\n")
         os.write(1, b"written to the descriptor\\n")
@@ -201,6 +207,16 @@ def test_neither_stderr_nor_the_client_gets_stacks_texts_and_paths(program: McpP
         assert text not in program.errors
 
 
+def test_an_error_that_nobody_waits_for_is_one_line_and_the_program_lives(program: McpProgram) -> None:
+    """STD-42, STD-47."""
+    before = len(program.errors)
+    assert result(program, call(1, "Noisy", text="late"))["content"][0]["text"] == "later"
+    assert result(program, request(2, "ping")) == {}
+    [line] = program.errors[before:].splitlines()
+    assert "(RuntimeError)" in line
+    assert "secret" not in line
+
+
 def test_a_cancelled_call_ends_its_process_and_gets_no_answer(program: McpProgram, library: Path) -> None:
     """STD-38, STD-39, MCP-13: meanwhile other calls are answered."""
     pid = library / "Plugin" / "Sleeper" / "pid"
@@ -247,10 +263,15 @@ def test_at_the_end_of_input_running_calls_are_answered(tmp_path: Path) -> None:
 def test_a_signal_is_like_the_end_of_input_and_a_second_one_does_not_wait(tmp_path: Path) -> None:
     """STD-2, STD-41, STD-48: with DEBUG=1 there are stacks; no process is left behind."""
     slow, sleeper = write_plugin(tmp_path, "Slow", SLOW), write_plugin(tmp_path, "Sleeper", PLUGIN_SLEEPER)
-    write_module(tmp_path, "Broken", "raise RuntimeError('cannot be loaded')")
+    write_module(tmp_path, "Noisy", NOISY, **commands(text="string"))
     environ = {"DEBUG": "1"}
-    with mcp("--only", "Slow,Sleeper", "--plugins", tmp_path / "Plugin", cwd=tmp_path, environ=environ) as program:
+    words = ("--only", "Slow,Sleeper,Noisy", "--plugins", tmp_path / "Plugin")
+    with mcp(*words, cwd=tmp_path, environ=environ) as program:
         program.begin()
+        assert result(program, call(1, "Noisy", text="late"))["content"][0]["text"] == "later"
+        assert result(program, request(2, "ping")) == {}
+        assert "Traceback" in program.errors
+        assert "a secret text in a task" in program.errors
         assert "root from the working directory" in program.errors
         program.send(call("stuck", "Sleeper"), call("last", "Slow"))
         run(appears(sleeper / "pid"))

@@ -182,7 +182,7 @@ def test_a_brief_line_has_no_stack_and_of_an_exception_only_its_kind() -> None:
         ("/a folder/with blanks/config.env:3: wrong", "…/config.env:3: wrong"),
         ("see https://example.com/a/b and 1/2/3 and a/b", "see https://example.com/a/b and 1/2/3 and a/b"),
         ("中文 / English", "中文 / English"),
-        ("one\nline", "one\\nline"),
+        ("one line\nand its details", "one line"),
     ],
 )
 def test_a_brief_line_names_no_place_of_this_machine(message: str, line: str) -> None:
