@@ -5,7 +5,7 @@ Importing the SDK takes half a second, so the modules that need it are imported 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from app.extend import Lifecycle, PlaceholderSource, Preprocessor, RouteSource, ToolSource
 from app.hub.approval.guard import Approvals
@@ -21,7 +21,8 @@ class Mcp:
     """The parts of one server, made in one order.
 
     ``groups`` are the tools that show others, ``servers`` those of MCP servers; local tools win against both (D68).
-    ``router`` and ``approvals`` are asked at each use.
+    ``router`` and ``approvals`` are asked at each use; clients are never
+    told ``secrets``.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class Mcp:
         router: Callable[[], Router],
         approvals: Callable[[], Approvals],
         new_id: Callable[[str], str],
+        secrets: Callable[[], Iterable[str]],
     ) -> None:
         self._in_force = in_force
         self._events = events
@@ -52,6 +54,7 @@ class Mcp:
                 router(),
                 new_id=new_id,
                 approvals=approvals(),
+                secrets=secrets,
                 asker=asker,
                 **self.shelves().named(),
             )

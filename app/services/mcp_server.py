@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from app.config.snapshot import Config
 from app.errors import both
 from app.extend import ApprovalAsked, ApprovalSettled, Event, Json, Reloaded
 from app.hub.approval.guard import Approvals
+from app.hub.masks import Masks
 from app.observe.bus import EventBus
 from app.services.in_force import InForce
 from app.tools.offers import DoorRules, Offers
@@ -85,11 +86,13 @@ def mcp_door(
     prompts: PromptShelf | None = None,
     asker: Callable[[Any], Asker] | None = None,
     approvals: Approvals | None = None,
+    secrets: Callable[[], Iterable[str]] = tuple,
 ) -> McpDoor:
     """The server's tools as an MCP server.
 
     ``rules`` say which tools are shown, those of ``MCPAllow`` and ``MCPDeny`` where they are not given. ``asker`` says
-    who sent a request. Clients are asked about their own calls that wait for one of ``approvals``.
+    who sent a request. Clients are asked about their own calls that wait for one of ``approvals``, and never told
+    ``secrets`` in log lines.
     """
     from app.mcp.server.approvals import ApprovalQuestions
     from app.mcp.server.door import Asker, McpDoor, McpDoorRules
@@ -119,6 +122,8 @@ def mcp_door(
         instructions=INSTRUCTIONS,
         asker=asker or (lambda _request: Asker()),
         expander=OperatorValues(in_force).expander,
+        clean=Masks(secrets).value,
+        private=(lambda: False) if approvals is None else approvals.private,
     )
 
     def reloaded(_event: Event) -> None:

@@ -152,7 +152,7 @@ class Services:
         self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.statics, self.in_process)
 
         # The Model Context Protocol: whose tools we use, who uses ours, and groups of tools.
-        self.mcp = Mcp(self.in_force, self.events, lambda: self.router, lambda: self.approvals, self._ids.new)
+        self.mcp = Mcp(self.in_force, self.events, lambda: self.router, lambda: self.approvals, self._ids.new, secrets)
         self.routes = (*routes, self.in_process, *self.mcp.routes)
         self._placeholders += self.mcp.placeholders
         self._preprocessors += self.mcp.preprocessors

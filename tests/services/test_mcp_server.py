@@ -16,13 +16,13 @@ from mcp_types import ElicitRequestParams, ElicitResult
 
 from app.reload.watcher import Pace
 from app.services import Services
-from tests.hub.approval.approving import Tools, approving, asked, person, says, settled
+from tests.hub.approval.approving import Tools, approving, asked, person, says, settled, wants
 from tests.hub.nodes.wire_nodes import CONFIG, UPSTREAM, manifest, node
 from tests.hub.tool_clients.wire_tool_clients import completed, registered, tool_client
 from tests.mcp.server.bench import ERAS, MODERN
 from tests.mcp.server.raw import connected, modern
 from tests.plugins.modules import alone, serving, write_module
-from tests.server import run, running, write_plugin
+from tests.server import ECHO, run, running, write_plugin
 from tests.waiting import until
 
 __all__ = ["alone"]
@@ -361,5 +361,25 @@ def test_the_call_of_a_plugin_within_a_call_is_asked_about_at_the_client_too(tmp
                 result = await client.call_tool("Asks", {})
                 assert result.structured_content == {"text": "Danger said"}
             assert len(forms) == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_without_a_server_the_client_is_the_only_one_who_can_be_asked(alone: Path, era: str) -> None:
+    """As in ``vcp mcp``: a client that shows forms decides, for all others nobody could."""
+    wants(alone, "Danger")
+    write_plugin(alone, "Danger", ECHO)
+
+    async def main() -> None:
+        forms: list[str] = []
+        async with serving(alone) as services:
+            callback = answering("accept", {"approve": True}, forms)
+            async with client_of(services, era, elicitation_callback=callback) as client:
+                assert not (await client.call_tool("Danger", {"text": "x"})).is_error
+            async with client_of(services, era) as client:
+                refused = await client.call_tool("Danger", {"text": "x"})
+                assert refused.is_error and "vcp approve" in refused.content[0].text  # type: ignore[union-attr]
+        assert len(forms) == 1
 
     run(main())

@@ -19,6 +19,7 @@ from app.extend import (
     ErrorKind,
     EventSink,
     Json,
+    Question,
     ToolCall,
     ToolResult,
     ToolSpec,
@@ -102,7 +103,7 @@ class Approvals:
             log.info("call %s of %r: %s", call.id, call.tool, _explained(rules, need))
         if need is None:
             return None
-        if not self.open:
+        if not self.open and not _asked_at_its_client(context):
             return _nobody_here(call.tool)
         if self._stopping:
             return _ended(call.tool)
@@ -187,6 +188,11 @@ class Approvals:
         self._stopping = True
         for pending in self.pending():
             self._settle(pending, None, reason="the server stops")
+
+
+def _asked_at_its_client(context: CallContext) -> bool:
+    """Whether the client behind the call shows forms, so that its user can decide though nobody else is there."""
+    return context.caller is not None and context.caller.can(Question.ELICIT, {"mode": "form"})
 
 
 def _explained(rules: ApprovalRules, need: ApprovalNeed | None) -> str:

@@ -15,7 +15,18 @@ from pydantic import ValidationError
 from app.errors import both
 from app.extend import Json, Question
 from app.mcp.server.progress import Context, Teller
-from app.mcp.server.questions import CallerError, answer_type, as_json, as_request, can_answer, wanted_capability
+from app.mcp.server.questions import (
+    CallerError,
+    answer_type,
+    as_json,
+    as_request,
+    can_answer,
+    for_session,
+    wanted_capability,
+)
+from app.protocol.half_characters import whole
+from app.protocol.json_text import compact_json
+from app.protocol.tool_values import clean
 
 LEVELS: tuple[str, ...] = get_args(LoggingLevel)
 """The levels of log lines, from the least to the most severe."""
@@ -38,10 +49,15 @@ class Told:
         self._loop = asyncio.get_running_loop()
 
     def log(self, level: str, data: Json, logger: str = "") -> None:
-        """See ``Caller.log``; may be called from any thread. Raises ValueError for a level that is none."""
+        """See ``Caller.log``; may be called from any thread.
+
+        Raises ValueError or TypeError for a level that is none and for data that is no JSON.
+        """
         if level not in LEVELS:
             raise ValueError(f"{level!r} is none of the levels {', '.join(LEVELS)}")
         severity = LEVELS.index(level)
+        data = clean(data)
+        compact_json(data, strict=True)
         try:
             here = asyncio.get_running_loop() is self._loop
         except RuntimeError:
@@ -55,7 +71,7 @@ class Told:
         least = self._level()
         if least is not None and severity >= LEVELS.index(least):
             level: Any = LEVELS[severity]
-            named = logger[:_LOGGER_CHARS] or None
+            named = whole(logger[:_LOGGER_CHARS]) or None
             self._teller.line(LoggingMessageNotificationParams(level=level, data=data, logger=named))
 
 
@@ -79,6 +95,7 @@ class SessionCaller(Told):
 
     async def ask(self, question: Question, params: Mapping[str, Json]) -> Mapping[str, Json]:
         """See ``Caller.ask``."""
+        params = for_session(question, params, self._context.protocol_version)
         request = as_request(question, params)
         if not self.can(question, params):
             raise cannot(question)

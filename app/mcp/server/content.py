@@ -14,8 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 from app.errors import both
 from app.extend import ErrorKind, Json, ToolResult
 from app.mcp.server.listing import ANNOTATIONS_SINCE, MODERN_SINCE, STRUCTURED_SINCE, writes_output
+from app.protocol.half_characters import whole
 from app.protocol.json_text import compact_json, pretty_json
 from app.protocol.markers import MCP_ERROR_PREFIX, RESULT_PLAIN_OUTPUT
+from app.protocol.secret_texts import masked
+from app.protocol.tool_values import clean, without_colours
 
 COMPLETE = "complete"
 """The ``resultType`` of a result; clients of older revisions pass it by."""
@@ -39,8 +42,22 @@ Part = dict[str, Json]
 """One content block of a result."""
 
 
-def call_result(result: ToolResult, revision: str, output_schema: Mapping[str, Json] | None = None) -> dict[str, Json]:
-    """The result of ``tools/call`` as JSON; ``output_schema`` is what the list says of the tool's structured result."""
+def call_result(
+    result: ToolResult, revision: str, output_schema: Mapping[str, Json] | None = None, *, private: bool = False
+) -> dict[str, Json]:
+    """The result of ``tools/call`` as JSON; ``output_schema`` is what the list says of the tool's structured result.
+
+    With ``private`` a mask stands in place of what looks like a secret (spec 7.6).
+    """
+    answer = _told(result, revision, output_schema)
+    try:
+        cleaned: dict[str, Json] = clean(masked(answer) if private else answer)
+    except ValueError:
+        return error_result(both("结果嵌套过深", "the result is nested too deeply"))
+    return cleaned
+
+
+def _told(result: ToolResult, revision: str, output_schema: Mapping[str, Json] | None) -> dict[str, Json]:
     if result.mcp is not None:
         return _passed_on(result.mcp, revision)
     if not result.ok:
@@ -234,5 +251,5 @@ def _why(result: ToolResult) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(whole(without_colours(text)).split())
     return line if len(line) <= ERROR_CHARS else line[:ERROR_CHARS] + "…"

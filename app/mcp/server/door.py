@@ -27,18 +27,19 @@ from mcp_types import (
 
 from app import __version__
 from app.errors import BadRequestError, both
-from app.extend import CallContext, CallProgress, CallTool, Clock, Door, Event, Json, ToolCall, ToolResult
+from app.extend import CallContext, CallProgress, CallTool, Clock, Door, ErrorKind, Event, Json, ToolCall, ToolResult
 from app.mcp.server.callers import DEFAULT_LEVEL, ReturningCaller, SessionCaller
 from app.mcp.server.calls import Calls, OpenCall
 from app.mcp.server.connections import connection_of
 from app.mcp.server.content import COMPLETE, call_result, error_result, plain_value
 from app.mcp.server.listeners import PROMPTS, RESOURCES, TOOLS, Listeners
 from app.mcp.server.listing import COMMAND, MODERN_SINCE, ShownTool, ToolList, page
-from app.mcp.server.places import Places
+from app.mcp.server.places import Places, PlacesError
 from app.mcp.server.progress import Context, Teller
 from app.mcp.server.prompts import PromptShelf
 from app.mcp.server.resources import ResourceShelf
 from app.mcp.server.shelves import add_completion, add_prompts, add_resources
+from app.protocol.half_characters import whole
 from app.protocol.markers import KEY_MAID, KEY_TOOL_PASSWORD
 from app.tools.offers import Offers
 
@@ -47,6 +48,9 @@ NAME = "vcp-server"
 
 _LEVEL = "vcp_log_level"
 """Where a connection keeps the least level of log lines that its client wants."""
+
+STATE_SECONDS = 24 * 3600.0
+"""How long a client may come back with a state; the call that it stands for waits shorter, see ``question_seconds``."""
 
 _PRIVATE = CacheHint(ttl_ms=0, scope="private")
 
@@ -122,7 +126,8 @@ class McpDoor:
     ``offers`` are the tools, under the names that the door writes; ``call_tool`` is the router. ``changed`` registers
     what is called when tools have changed. ``asker`` says who sent a request; it is given what the front attached to
     it, for HTTP the request. ``expander`` gives the function that puts operator values into descriptions, ``clean``
-    takes what no client may read out of log lines.
+    takes what no client may read out of log lines; while ``private`` says so, what looks like a secret is masked in
+    results too (spec 7.6, ``privacyProtection``).
     """
 
     def __init__(
@@ -142,6 +147,7 @@ class McpDoor:
         asker: Callable[[Any], Asker] = lambda _request: Asker(),
         expander: Callable[[], Callable[[str], str]] = lambda: str,
         clean: Callable[[Json], Json] = lambda value: value,
+        private: Callable[[], bool] = lambda: False,
         debounce_seconds: float = 0.25,
     ) -> None:
         self._call_tool = call_tool
@@ -151,6 +157,7 @@ class McpDoor:
         self._validate = validate
         self._asker = _attached_or(asker)
         self._clean = clean
+        self._private = private
         self._tools = ToolList(offers.all, lambda: rules().command_enum, expander)
         self._told_of = self._tools.all()
         self._places = Places(lambda: rules().max_running, lambda: rules().max_running_per_client)
@@ -175,7 +182,7 @@ class McpDoor:
             cache_hints={"tools/list": _PRIVATE, "server/discover": _PRIVATE},
             get_tool_input_schema=self._input_schema,
         )
-        security = RequestStateSecurity.ephemeral()
+        security = RequestStateSecurity.ephemeral(ttl=STATE_SECONDS)
         security.bind_principal = self._principal
         server.middleware[:] = [RequestStateBoundary(security, default_audience=NAME)]
         server.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
@@ -295,8 +302,11 @@ class McpDoor:
         return self._answer(context, tool, await self._calls.run(context, opened, running))
 
     async def _in_its_place(self, client: Hashable, call: ToolCall, context: CallContext) -> ToolResult:
-        async with self._places.place(client):
-            return await self._call_tool(call, context)
+        try:
+            async with self._places.place(client):
+                return await self._call_tool(call, context)
+        except PlacesError as error:
+            return ToolResult(error_kind=ErrorKind.QUEUE, message=error.message)
 
     def _caller(self, context: Context, opened: OpenCall) -> SessionCaller | ReturningCaller:
         def seconds() -> float:
@@ -316,10 +326,10 @@ class McpDoor:
             if fault is not None:
                 said = both("工具的结果不符合其 outputSchema", "the tool's result does not fit its outputSchema")
                 return error_result(f"{said}: {fault.path}: {fault.reason}")
-        return call_result(result, context.protocol_version, tool.output_schema)
+        return call_result(result, context.protocol_version, tool.output_schema, private=self._private())
 
     def _unknown(self, name: str) -> MCPError:
-        shown = name[:200]
+        shown = whole(name[:200])
         hint = both("用 tools/list 查看可用的工具", "tools/list shows the tools that there are")
         data = {"hint": hint, "availableToolCount": len(self._tools.all())}
         return MCPError(INVALID_PARAMS, both(f"没有名为 {shown} 的工具", f"no tool is called {shown}"), data)

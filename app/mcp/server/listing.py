@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from types import MappingProxyType
 from typing import TypeVar
 
+from mcp_types.methods import validate_server_result
+
 from app.errors import BadRequestError, both
 from app.extend import LOCAL, Json, ToolCommand, ToolSpec
-from app.tools.offers import DESCRIPTION_BYTES, Offered, mcp_naming
+from app.protocol.tool_values import clean
+from app.tools.offers import DESCRIPTION_BYTES, OPEN_OBJECT, Offered, mcp_naming
+
+log = logging.getLogger(__name__)
 
 PAGE_SIZE = 200
 """Entries of one page of a list (MCP-15)."""
+
+TITLE_CHARS = 200
 
 COMMAND = "command"
 """The argument that chooses a command of a tool that has several (``MCPCommandEnum``)."""
@@ -32,6 +40,8 @@ MODERN_SINCE = "2026-07-28"
 _HINTS: Mapping[str, type] = MappingProxyType(
     {"title": str, "readOnlyHint": bool, "destructiveHint": bool, "idempotentHint": bool, "openWorldHint": bool}
 )
+
+_LIST: Mapping[str, Json] = MappingProxyType({"resultType": "complete", "ttlMs": 0, "cacheScope": "private"})
 
 T = TypeVar("T")
 
@@ -59,10 +69,26 @@ class ShownTool:
             entry["annotations"] = dict(self.annotations)
         if revision >= STRUCTURED_SINCE:
             if self.title and self.title != self.name:
-                entry["title"] = self.title
+                entry["title"] = self.title[:TITLE_CHARS]
             if self.output_schema is not None and writes_output(self.output_schema, revision):
                 entry["outputSchema"] = dict(self.output_schema)
         return entry
+
+
+def _presentable(tool: ShownTool, revision: str) -> dict[str, Json] | None:
+    """The entry of a tool as the protocol can write it; one odd schema must not cost a client the whole list."""
+    entry = tool.written(revision)
+    open_entry: dict[str, Json] = {key: entry[key] for key in ("name", "title", "description") if key in entry}
+    open_entry["inputSchema"] = dict(OPEN_OBJECT)
+    for attempt in (entry, open_entry):
+        try:
+            cleaned: dict[str, Json] = clean(attempt)
+            validate_server_result("tools/list", revision, {**_LIST, "tools": [cleaned]})
+        except ValueError as error:  # pydantic's error is one too
+            log.warning("tool %r is not listed as it is: %s", tool.name[:200], type(error).__name__)
+            continue
+        return cleaned
+    return None
 
 
 def writes_output(schema: Mapping[str, Json], revision: str) -> bool:
@@ -115,7 +141,8 @@ class ToolList:
         tools = self.all()
         written = self._written.get(revision)
         if written is None:
-            written = self._written[revision] = tuple(tool.written(revision) for tool in tools)
+            entries = (_presentable(tool, revision) for tool in tools)
+            written = self._written[revision] = tuple(entry for entry in entries if entry is not None)
         return written
 
     def _shown(self, offered: Offered) -> ShownTool:

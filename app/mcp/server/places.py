@@ -64,6 +64,10 @@ class Places:
             self._let_in()
 
     async def _take(self, client: Hashable) -> None:
+        if not self._waiting and self._count < self._in_all() and self._running[client] < self._per_client():
+            self._count += 1
+            self._running[client] += 1
+            return
         if len(self._waiting) >= MAX_WAITING:
             raise PlacesError(
                 both(

@@ -13,6 +13,8 @@ from typing import Any
 from mcp.server.context import ServerRequestContext
 from mcp_types import LoggingMessageNotification, LoggingMessageNotificationParams
 
+from app.protocol.half_characters import whole
+
 log = logging.getLogger(__name__)
 
 PROGRESS_A_SECOND = 10
@@ -64,7 +66,7 @@ class Teller:
         if self._context is None or not math.isfinite(done) or done <= self._told:
             return
         self._told = done
-        self._newest = _Progress(done, total if total is not None and math.isfinite(total) else None, message)
+        self._newest = _Progress(done, total if total is not None and math.isfinite(total) else None, whole(message))
         if self._progress_task is None or self._progress_task.done():
             self._progress_task = asyncio.create_task(self._tell_progress(self._context))
 

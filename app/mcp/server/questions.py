@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -73,6 +74,24 @@ def can_answer(
     if params.get("mode") == "url":
         return revision >= _PAGES_SINCE and elicitation.url is not None
     return elicitation.form is not None or elicitation.url is None  # an empty object means forms
+
+
+def for_session(question: Question, params: Mapping[str, Json], revision: str) -> Mapping[str, Json]:
+    """The parameters of the newest revision as an older one writes them.
+
+    Pages to visit need an id there; before 2025-11-25 a message of a sampling request has one block of content.
+    """
+    if question is Question.ELICIT and params.get("mode") == "url":
+        return {"elicitationId": secrets.token_urlsafe(16), **params}
+    messages = params.get("messages")
+    if question is Question.SAMPLE and revision < _PAGES_SINCE and isinstance(messages, list):
+        return {**params, "messages": [one for message in messages for one in _single_blocks(message)]}
+    return params
+
+
+def _single_blocks(message: Json) -> list[Json]:
+    content = message.get("content") if isinstance(message, Mapping) else None
+    return [{**message, "content": block} for block in content] if isinstance(content, list) else [message]
 
 
 def as_request(question: Question, params: Mapping[str, Json]) -> ServerRequest:

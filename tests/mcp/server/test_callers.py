@@ -442,3 +442,32 @@ def test_a_question_that_is_withdrawn_is_not_asked_again() -> None:
             assert result["structuredContent"] == {"by": "somebody else"}
 
     run(main())
+
+
+def test_questions_are_written_for_the_revision_of_the_session() -> None:
+    """Pages have an id for 2025-11-25, messages one block before it; params are those of the newest revision."""
+
+    async def main() -> None:
+        blocks = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+        many: Mapping[str, Json] = {"messages": [{"role": "user", "content": blocks}], "maxTokens": 10}
+        page = {key: value for key, value in PAGE.items() if key != "elicitationId"}
+        for version, question, params in (
+            ("2025-11-25", Question.ELICIT, page),
+            ("2025-11-25", Question.SAMPLE, many),
+            ("2025-06-18", Question.SAMPLE, many),
+        ):
+            async with DoorBench() as bench, connected(bench.door) as raw:
+                bench.tools.add("Asks", asking((question, params)))
+                await raw.hello(version, elicitation={"url": {}}, sampling={})
+                await raw.send("tools/call", {"name": "Asks"}, id=1)
+                while not raw.asked:
+                    await raw.take()
+                sent = raw.asked[0]["params"]
+                if question is Question.ELICIT:
+                    assert len(sent["elicitationId"]) > 10 and sent["url"] == PAGE["url"]
+                elif version == "2025-11-25":
+                    assert [message["content"] for message in sent["messages"]] == [blocks]
+                else:
+                    assert [message["content"] for message in sent["messages"]] == blocks
+
+    run(main())

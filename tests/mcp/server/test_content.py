@@ -214,3 +214,29 @@ def test_what_is_no_content_of_the_protocol_costs_nobody_the_whole_result() -> N
     blocks = content(ToolResult(mcp=odd))
     assert [block["type"] for block in blocks] == ["text"] * 3
     assert content(ToolResult(mcp={"content": "text"})) == []
+
+
+def test_what_no_writer_can_take_is_taken_out_or_an_error() -> None:
+    """Half characters, terminal codes, nesting without end: a connection must never break on a result."""
+    half = ToolResult(structured={"a\ud83d": "\ud83d \x1b[31mred\x1b[0m"})
+    answer = call_result(half, NEWEST)
+    assert answer["structuredContent"] == {"a\ufffd": "\ufffd red"}
+    json.dumps(answer, ensure_ascii=False).encode()
+    assert failed(ErrorKind.PLUGIN, "half \ud83d") == "错误：half \ufffd"
+    deep: Any = 1
+    for _ in range(500):
+        deep = [deep]
+    for result in (ToolResult(structured={"deep": deep}), ToolResult(mcp={"content": [], "structuredContent": deep})):
+        assert call_result(result, NEWEST)["isError"] is True
+
+
+def test_what_looks_like_a_secret_is_masked_where_that_is_wanted() -> None:
+    """Spec 7.6: ``privacyProtection`` holds for what MCP clients' models read."""
+    token = "sk-" + "a" * 40
+    for result in (
+        ToolResult(structured={"text": token, "api_key": "x"}),
+        ToolResult(mcp={"content": [{"type": "text", "text": token}]}),
+        ToolResult(error_kind=ErrorKind.PLUGIN, message=token),
+    ):
+        assert token in json.dumps(call_result(result, NEWEST))
+        assert token not in json.dumps(call_result(result, NEWEST, private=True))

@@ -195,3 +195,37 @@ def test_d31_operator_values_are_put_into_descriptions_of_this_machine_only() ->
             assert (await listed(bench, MODERN))[0]["description"] == "at 7000, key {{Image_Key}}"
 
     run(main())
+
+
+@pytest.mark.parametrize("version", [*SESSIONS, MODERN])
+def test_one_odd_tool_does_not_cost_a_client_the_list(version: str) -> None:
+    """A manifest or an upstream with a schema that the protocol cannot write, half characters, endless nesting."""
+
+    async def main() -> None:
+        deep: dict[str, Any] = {}
+        for _ in range(500):
+            deep = {"properties": {"a": deep}}
+        async with DoorBench() as bench:
+            bench.tools.add("A", says, parameters={"type": "object", "properties": []})
+            bench.tools.add("B", says, parameters={"type": "object", "$schema": 3})
+            bench.tools.add("C", says, parameters=deep)
+            bench.tools.add("D", says, description="half \ud83d", title="\ud83d", annotations={"readOnlyHint": "yes"})
+            bench.tools.add("E", says, output_schema={"type": "object", "required": 7})
+            bench.tools.add("F", says)
+            tools = {tool["name"]: tool for tool in await listed(bench, version)}
+            assert list(tools) == ["A", "B", "C", "D", "E", "F"]
+            for name in "BC":
+                assert tools[name]["inputSchema"] == {"type": "object", "additionalProperties": True}
+            assert tools["D"]["description"] == "half \ufffd"
+
+    run(main())
+
+
+def test_titles_are_short() -> None:
+    async def main() -> None:
+        async with DoorBench() as bench:
+            bench.tools.add("A", says, title="t" * 5000)
+            (tool,) = await listed(bench, MODERN)
+            assert len(tool["title"]) == 200
+
+    run(main())

@@ -167,3 +167,22 @@ def test_a_flood_of_lines_is_cut_off_and_the_call_goes_on(monkeypatch: pytest.Mo
             assert [note["params"]["data"] for note in await called(raw, "2025-11-25", None)] == list(range(5))
 
     run(main())
+
+
+def test_mcp_14_data_that_is_no_json_is_an_error_of_the_tool_and_half_characters_are_mended() -> None:
+    async def main() -> None:
+        async def work(call: ToolCall, context: CallContext) -> ToolResult:
+            assert context.caller is not None
+            for odd in (object(), {1: object()}, {"a": {1, 2}}):
+                with pytest.raises((ValueError, TypeError)):
+                    context.caller.log("info", odd)
+            context.caller.log("info", "half \ud83d", "name \ud83d")
+            return ToolResult(structured="done")
+
+        async with DoorBench() as bench, connected(bench.door) as raw:
+            bench.tools.add("Works", work)
+            await raw.hello()
+            (note,) = await called(raw, "2025-11-25", None)
+            assert note["params"] == {"level": "info", "data": "half \ufffd", "logger": "name \ufffd"}
+
+    run(main())
