@@ -133,6 +133,12 @@ def _mcp(options: argparse.Namespace) -> int:
     from app.mcp.stdio.descriptors import take_standard_streams  # the SDK, which it is beside, is not needed yet
 
     streams = take_standard_streams()  # before anything can print
+    if os.isatty(streams[0]):
+        hint = both(
+            "本命令由 MCP 客户端启动，等待其协议消息；--print-config 打印客户端的配置，Ctrl-C 结束",
+            "an MCP client starts this and sends it messages; --print-config prints what to configure, Ctrl-C ends it",
+        )
+        print(hint, file=sys.stderr)
     if options.only is not None:
         return _stand_alone(options, streams)
     options.home = options.home or Path()
