@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 from mcp.client import Client
@@ -12,8 +12,6 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from app.cli.own_command import SOURCE, OwnCommand, installed_from, own_command
 from tests.cli.commands import command, refused
-from tests.cli.mcp_program import mcp
-from tests.mcp.stdio.wires import call, request
 from tests.program import environment
 from tests.server import ECHO, run, write_plugin
 
@@ -27,9 +25,13 @@ def entry(capsys: pytest.CaptureFixture[str], *words: str | Path) -> Any:
 def test_the_printed_command_serves_an_sdk_client_from_any_folder(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """STD-50: exactly what is printed is started, and the client lists and calls; also through a file that is moved."""
+    """STD-50, STD-47: exactly what is printed is started, and the client lists and calls every kind of tool.
+
+    What is wrong with the configuration is told without the place of the home.
+    """
     home = tmp_path / "home"
     write_plugin(home, "Echo", ECHO)
+    (home / "config.env").write_text("MCPMaxRunning=many\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     printed = entry(capsys, "--home", "home", "--print-config", "claude")
 
@@ -42,12 +44,21 @@ def test_the_printed_command_serves_an_sdk_client_from_any_folder(
             env={**{"PATH": environment()["PATH"]}, **printed.get("env", {})},
             cwd=elsewhere,
         )
-        async with Client(stdio_client(started)) as client:
+        with (tmp_path / "stderr").open("w", encoding="utf-8") as errors:
+            await served(started, errors)
+        assert list(elsewhere.iterdir()) == []
+        told = (tmp_path / "stderr").read_text(encoding="utf-8")
+        assert "MCPMaxRunning" in told
+        assert str(tmp_path) not in told
+
+    async def served(started: StdioServerParameters, errors: TextIO) -> None:
+        async with Client(stdio_client(started, errlog=errors)) as client:
             tools = await client.list_tools()
             assert "Echo" in [tool.name for tool in tools.tools]
             result = await client.call_tool("Echo", {"text": "密"})
             assert result.content[0].text == "密"
-        assert list(elsewhere.iterdir()) == []
+            sum_of = await client.call_tool("SciCalculator", {"expression": "6*7"})
+            assert "42" in sum_of.content[0].text
 
     run(test())
 
@@ -111,17 +122,3 @@ def test_options_that_have_no_effect_are_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], why: str
 ) -> None:
     assert why in refused(capsys, "mcp", "--home", tmp_path, *words)
-
-
-def test_a_broken_configuration_is_told_briefly_and_costs_only_itself(tmp_path: Path) -> None:
-    """STD-47: a warning without the path of the home; an owner is looked for at each start."""
-    (tmp_path / "config.env").write_text("MCPMaxRunning=many\n", encoding="utf-8")
-    (tmp_path / "Plugin").mkdir()
-    with mcp("--home", tmp_path, cwd=tmp_path) as program:
-        program.begin()
-        assert "MCPMaxRunning" in program.errors
-        assert str(tmp_path) not in program.errors
-        answer = program.ask(call(1, "SciCalculator", expression="6*7"))
-        assert "42" in answer["result"]["content"][0]["text"]
-        assert "tools" in program.ask(request(2, "tools/list"))["result"]
-        assert program.end() == (0, [])

@@ -5,7 +5,10 @@ The tests of one kind of conversation share a process: starting one costs as muc
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import json
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +16,13 @@ from typing import Any
 
 import pytest
 
+from app.cli.mcp import _not_loaded, _root
+from app.config.snapshot import load
+from app.errors import ConfigError
+from app.mcp.stdio.broken import broken_server
 from tests.cli.commands import PLUGIN_SLEEPER
 from tests.cli.mcp_program import McpProgram, mcp
-from tests.mcp.stdio.wires import call, notification, request
+from tests.mcp.stdio.wires import call, linked, notification, request
 from tests.plugins.modules import write_module
 from tests.plugins.watching import appears, lives, vanishes
 from tests.server import run, write_plugin
@@ -93,6 +100,10 @@ def program(library: Path) -> Iterator[McpProgram]:
     with mcp(*words, cwd=library) as started:
         started.begin()
         yield started
+        started.send(call("last", "Worker"))  # STD-40: what is running at the end of input is answered
+        code, frames = started.end()
+        assert code == 0
+        assert frames[-1]["id"] == "last"
 
 
 def result(program: McpProgram, frame: Any) -> Any:
@@ -242,24 +253,6 @@ print(json.dumps({"status": "success", "result": "done"}))
 """
 
 
-def test_at_the_end_of_input_running_calls_are_answered(tmp_path: Path) -> None:
-    """STD-2, STD-12, STD-40: exit code 0; here the root comes from the variable, and imports may read anywhere."""
-    folder = write_plugin(tmp_path, "Slow", SLOW)
-    write_plugin(tmp_path, "Worker", WORKER, **commands(root="string", src="string", book="string"))
-    words = ("--only", "Slow,Worker", "--plugins", tmp_path / "Plugin", "--allow-external-src")
-    with mcp(*words, cwd=tmp_path / "Plugin", environ={"VCP_MCP_ROOT": str(tmp_path)}) as program:
-        program.begin()
-        assert "root from VCP_MCP_ROOT" in program.errors
-        assert given(program, src="/etc/hostname", root="/etc") == {"root": str(tmp_path), "src": "/etc/hostname"}
-        program.send(call("last", "Slow"))
-        run(appears(folder / "started"))
-        program._in.close()
-        (folder / "go").touch()
-        code, frames = program.rest()
-        assert code == 0
-        assert [(frame["id"], frame["result"]["content"][0]["text"]) for frame in frames] == [("last", "done")]
-
-
 def test_a_signal_is_like_the_end_of_input_and_a_second_one_does_not_wait(tmp_path: Path) -> None:
     """STD-2, STD-41, STD-48: with DEBUG=1 there are stacks; no process is left behind."""
     slow, sleeper = write_plugin(tmp_path, "Slow", SLOW), write_plugin(tmp_path, "Sleeper", PLUGIN_SLEEPER)
@@ -295,18 +288,52 @@ def test_a_plugin_that_cannot_be_loaded_ends_the_program(tmp_path: Path) -> None
         assert str(tmp_path) not in program.errors
 
 
-def test_with_the_switch_a_plugin_that_cannot_be_loaded_leaves_an_empty_list(tmp_path: Path) -> None:
+def test_with_the_switch_a_plugin_that_cannot_be_loaded_leaves_an_empty_list() -> None:
     """STD-7, STD-44."""
-    write_plugin(tmp_path, "Broken", "")
-    (tmp_path / "Plugin" / "Broken" / "plugin-manifest.json").write_text("{oops")
-    words = ("--only", "Broken", "--plugins", tmp_path / "Plugin", "--ignore-plugin-load-error")
-    with mcp(*words, cwd=tmp_path) as program:
-        assert program.begin()["serverInfo"]["name"]
-        assert program.ask(request(1, "tools/list"))["result"]["tools"] == []
-        for frame in (call(2, "Broken"), request(3, "resources/list"), request(4, "nothing")):
-            error = program.ask(frame)["error"]
-            assert error["code"] == -32603
-            assert "/" not in error["message"].replace(" / ", "")
-        assert program.ask(request(5, "ping"))["result"] == {}
-        assert program.end() == (0, [])
-        assert "no plugin is called Broken" in program.errors
+
+    async def test() -> None:
+        server = broken_server()
+
+        async def drive(incoming: Any, outgoing: Any) -> None:
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+        async with linked(drive) as (client, _):
+            assert (await client.begin())["serverInfo"]["name"]
+            assert (await client.ask(request(1, "tools/list")))["result"]["tools"] == []
+            for frame in (call(2, "Broken"), request(3, "resources/list"), request(4, "nothing")):
+                error = (await client.ask(frame))["error"]
+                assert error["code"] == -32603
+                assert "/" not in error["message"].replace(" / ", "")
+            assert (await client.ask(request(5, "ping")))["result"] == {}
+
+    run(test())
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_what_becomes_of_a_load_error_is_the_switchs_word(ignored: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """STD-7, STD-43, STD-44: exit code 1, or a server until the end of input."""
+    reading, writing = os.pipe(), os.pipe()
+    os.close(reading[1])
+    options = argparse.Namespace(ignore_plugin_load_error=ignored)
+    try:
+        assert asyncio.run(_not_loaded("plugin X: it is broken", options, (reading[0], writing[1]))) == (not ignored)
+    finally:
+        for descriptor in (reading[0], *writing):
+            os.close(descriptor)
+    assert "plugin X: it is broken" in caplog.text
+
+
+def test_the_root_comes_from_the_option_then_the_variable_then_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """STD-2."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("option", "variable"):
+        (tmp_path / name).mkdir()
+    option, none = argparse.Namespace(root=Path("option")), argparse.Namespace(root=None)
+    with_variable = load(tmp_path, {"VCP_MCP_ROOT": str(tmp_path / "variable")})
+    assert _root(option, with_variable) == (tmp_path / "option", "--root")
+    assert _root(none, with_variable) == (tmp_path / "variable", "VCP_MCP_ROOT")
+    assert _root(none, load(tmp_path, {})) == (tmp_path, "the working directory")
+    with pytest.raises(ConfigError, match="is not a folder"):
+        _root(argparse.Namespace(root=Path("missing")), with_variable)
