@@ -249,15 +249,15 @@ open("started.tmp", "w").close()
 os.rename("started.tmp", "started")
 while not os.path.exists("go"):
     time.sleep(0.01)
-print(json.dumps({"status": "success", "result": "done"}))
+print(json.dumps({"status": "success", "result": "depth " + os.environ["VCP_CALL_DEPTH"]}))
 """
 
 
 def test_a_signal_is_like_the_end_of_input_and_a_second_one_does_not_wait(tmp_path: Path) -> None:
-    """STD-2, STD-41, STD-48: with DEBUG=1 there are stacks; no process is left behind."""
+    """STD-2, STD-41, STD-48: with DEBUG=1 there are stacks; no process is left behind; chains of calls are counted."""
     slow, sleeper = write_plugin(tmp_path, "Slow", SLOW), write_plugin(tmp_path, "Sleeper", PLUGIN_SLEEPER)
     write_module(tmp_path, "Noisy", NOISY, **commands(text="string"))
-    environ = {"DEBUG": "1"}
+    environ = {"DEBUG": "1", "VCP_CALL_DEPTH": "2"}
     words = ("--only", "Slow,Sleeper,Noisy", "--plugins", tmp_path / "Plugin")
     with mcp(*words, cwd=tmp_path, environ=environ) as program:
         program.begin()
@@ -271,7 +271,7 @@ def test_a_signal_is_like_the_end_of_input_and_a_second_one_does_not_wait(tmp_pa
         run(appears(slow / "started"))
         program.process.send_signal(signal.SIGTERM)
         (slow / "go").touch()
-        assert program.next()["id"] == "last"
+        assert program.answer("last")["result"]["content"][0]["text"] == "depth 3"
         program.process.send_signal(signal.SIGINT)
         code, _ = program.rest()
         assert code in (0, 1)

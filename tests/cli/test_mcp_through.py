@@ -16,7 +16,7 @@ from tests.server import run, running, write_plugin
 
 PARENT = """
 import json, os
-print(json.dumps({"status": "success", "result": str(os.getppid())}))
+print(json.dumps({"status": "success", "result": f"{os.getppid()} at depth {os.environ['VCP_CALL_DEPTH']}"}))
 """
 
 
@@ -33,7 +33,7 @@ def test_a_client_is_served_by_the_server_that_owns_the_home_also_after_it_has_s
         assert result["capabilities"]["tools"] == {"listChanged": True}
         tools = await asyncio.to_thread(program.ask, request(1, "tools/list"))
         assert {"Parent", "Sleeper"} <= {tool["name"] for tool in tools["result"]["tools"]}
-        assert await parent(program, 2) == str(os.getpid())
+        assert await parent(program, 2) == f"{os.getpid()} at depth 3"
 
         program.send(call("slow", "Sleeper"))
         await appears(sleeper / "pid")
@@ -44,11 +44,11 @@ def test_a_client_is_served_by_the_server_that_owns_the_home_also_after_it_has_s
         with own_home(tmp_path, "serve") as ownership:
             async with running(tmp_path, "http://127.0.0.1:9") as server:
                 ownership.tell(server.url)
-                with mcp("--home", tmp_path, cwd=tmp_path) as program:
+                with mcp("--home", tmp_path, cwd=tmp_path, environ={"VCP_CALL_DEPTH": "2"}) as program:
                     await first(program)
                     async with running(tmp_path, "http://127.0.0.1:9") as other:
                         ownership.tell(other.url)
-                        assert await parent(program, 3) == str(os.getpid())
+                        assert await parent(program, 3) == f"{os.getpid()} at depth 3"
                         frames = [json.loads(line) for line in program.raw.splitlines()]
                         assert {"notifications/tools/list_changed"} <= {frame.get("method") for frame in frames}
                         assert await asyncio.to_thread(program.end) == (0, [])

@@ -97,7 +97,9 @@ class Session:
         self._over.set()
         await asyncio.wait((self._task,), timeout=GOODBYE_SECONDS)
         self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        [fault] = await asyncio.gather(self._task, return_exceptions=True)
+        if isinstance(fault, Exception):
+            log.error("the session with the server has failed", exc_info=fault)
 
     async def send(self, message: JSONRPCMessage, headers: Mapping[str, str]) -> None:
         """Send a message with these HTTP headers; UnreachableError when the session is over."""

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import random
+import threading
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tests.mcp.stdio.wires import (
     request,
     talk,
 )
+from tests.plugins.watching import descriptors
 from tests.waiting import until
 
 SUPPORTED = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -643,6 +645,18 @@ def test_a_reader_that_takes_nothing_ends_the_connection(caplog: pytest.LogCaptu
     talk(work, stuck=0.1)
 
 
+def test_a_connection_leaves_no_thread_and_no_descriptor_behind() -> None:
+    async def work(client: Client, tools: Tools, task: Any) -> None:
+        await client.begin()
+
+    talk(work)
+    before = descriptors(), threading.active_count()
+    for _ in range(3):
+        talk(work)
+    assert descriptors() == before[0]
+    assert threading.active_count() == before[1]
+
+
 def test_a_client_that_is_gone_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
 
@@ -650,10 +664,14 @@ def test_a_client_that_is_gone_ends_the_connection(caplog: pytest.LogCaptureFixt
         read_in, write_in = os.pipe()
         read_out, write_out = os.pipe()
         os.close(read_out)
-        connection = StdioConnection(Input(read_in), Output(write_out))
+        source, sink = Input(read_in), Output(write_out)
         os.write(write_in, b"{oops\n")
-        assert await connection.serve(Tools().drive) is False
+        assert await StdioConnection(source, sink).serve(Tools().drive) is False
+        sink.close()
         os.close(write_in)
+        for thread in (source.thread, sink.thread):
+            await asyncio.to_thread(thread.join, 10)
+        os.close(read_in)
         os.close(write_out)
 
     asyncio.run(conversation())
