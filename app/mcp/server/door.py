@@ -155,7 +155,7 @@ class McpDoor:
         self._new_id = new_id
         self._clock = clock
         self._validate = validate
-        self._asker = asker
+        self._asker = _attached_or(asker)
         self._clean = clean
         self._private = private
         self._tools = ToolList(offers.all, lambda: rules().command_enum, expander)
@@ -333,6 +333,11 @@ class McpDoor:
         hint = both("用 tools/list 查看可用的工具", "tools/list shows the tools that there are")
         data = {"hint": hint, "availableToolCount": len(self._tools.all())}
         return MCPError(INVALID_PARAMS, both(f"没有名为 {shown} 的工具", f"no tool is called {shown}"), data)
+
+
+def _attached_or(asker: Callable[[Any], Asker]) -> Callable[[Any], Asker]:
+    """A front that knows who asks attaches the ``Asker`` itself."""
+    return lambda request: request if isinstance(request, Asker) else asker(request)
 
 
 def _client(context: Context, asker: Asker) -> Hashable:
