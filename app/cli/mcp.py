@@ -133,6 +133,12 @@ def _mcp(options: argparse.Namespace) -> int:
     from app.mcp.stdio.descriptors import take_standard_streams  # the SDK, which it is beside, is not needed yet
 
     streams = take_standard_streams()  # before anything can print
+    if os.isatty(streams[0]):
+        hint = both(
+            "本命令由 MCP 客户端启动，等待其协议消息；--print-config 打印客户端的配置，Ctrl-C 结束",
+            "an MCP client starts this and sends it messages; --print-config prints what to configure, Ctrl-C ends it",
+        )
+        print(hint, file=sys.stderr)
     if options.only is not None:
         return _stand_alone(options, streams)
     options.home = options.home or Path()
@@ -144,14 +150,14 @@ def _mcp(options: argparse.Namespace) -> int:
     check_depth(depth, config.settings.max_call_depth)
     key = server_key(config).value
     if owner_of(config.home) is not None:
-        return run(_through(config.home, key, streams))
+        return run(_through(config.home, key, depth, streams))
     return run(_alone(config, key, depth, streams))
 
 
 # Beside a running server.
 
 
-async def _through(home: Path, key: str, streams: Streams) -> int:
+async def _through(home: Path, key: str, depth: int, streams: Streams) -> int:
     from app.mcp.stdio.session import Destination
 
     def where() -> Destination:
@@ -164,7 +170,7 @@ async def _through(home: Path, key: str, streams: Streams) -> int:
                 "没有服务器在运行，请用 vcp serve 启动", "no server is running any more; start it with vcp serve"
             )
             raise ConfigError(text)
-        return Destination(f"{owner.address}/mcp", key, str(owner.pid))
+        return Destination(f"{owner.address}/mcp", key, str(owner.pid), depth)
 
     return await relay_stdio(where, streams)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 PROGRAM = "vcp.exe" if sys.platform == "win32" else "vcp"
 SOURCE = Path(__file__).resolve().parents[2]
+"""The folder that our package is in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +23,25 @@ class OwnCommand:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def own_command(
-    interpreter: str = sys.executable,
-    search_path: Sequence[str] = tuple(sys.path),
-    python_path: str = os.environ.get("PYTHONPATH", ""),
-) -> OwnCommand:
-    """The ``vcp`` beside the interpreter where our package is installed, else the interpreter with our package.
+def own_command(interpreter: Path = Path(sys.executable)) -> OwnCommand:
+    """The ``vcp`` beside the interpreter where our package is installed there, else the interpreter with our package.
 
-    ``search_path`` is that of the interpreter, whose first entry depends on how it was started; ``python_path`` holds
-    what somebody else may not have in his environment.
+    What this process found by its working directory or by a variable is not there when another program starts it.
     """
-    borrowed = {Path(entry).resolve() for entry in python_path.split(os.pathsep) if entry}
-    installed = SOURCE not in borrowed and any(Path(entry).resolve() == SOURCE for entry in search_path[1:] if entry)
-    program = Path(interpreter).with_name(PROGRAM)
+    program = interpreter.with_name(PROGRAM)
+    installed = installed_from(SOURCE)
     if installed and program.is_file():
         return OwnCommand(str(program))
-    return OwnCommand(interpreter, ("-m", "app.cli"), {} if installed else {"PYTHONPATH": str(SOURCE)})
+    return OwnCommand(str(interpreter), ("-m", "app.cli"), {} if installed else {"PYTHONPATH": str(SOURCE)})
+
+
+def installed_from(source: Path) -> bool:
+    """Whether the interpreter finds the package of this folder by itself: installed, or linked to a checkout."""
+    try:
+        found = distribution("vcp-server")
+    except PackageNotFoundError:
+        return False
+    if Path(str(found.locate_file("app"))).resolve() == source / "app":
+        return True
+    linked = json.loads(found.read_text("direct_url.json") or "{}")
+    return linked.get("url") == source.as_uri() and bool(linked.get("dir_info", {}).get("editable"))

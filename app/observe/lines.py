@@ -115,6 +115,7 @@ class LineFormatter(logging.Formatter):
 class BriefLines(LineFormatter):
     """One line for each message and nothing of this machine: no traceback, no absolute path (mcp.md STD-47).
 
+    Of a message that has several lines the first is told: what follows are details, such as the text of an exception.
     A path is cut to its last name; ``folders`` are cut out whole first, since only whoever knows them can tell where
     one with blanks in it ends.
     """
@@ -129,7 +130,7 @@ class BriefLines(LineFormatter):
         kind = type(record.exc_info[1]).__name__ if record.exc_info and record.exc_info[1] is not None else ""
         brief = copy.copy(record)
         brief.__dict__.pop(_SHARED, None)
-        brief.msg, brief.args = self._clean(record.getMessage()) + (f" ({kind})" if kind else ""), ()
+        brief.msg, brief.args = self._clean(record.getMessage().partition("\n")[0]) + (f" ({kind})" if kind else ""), ()
         brief.exc_info = brief.exc_text = brief.stack_info = None
         return super().format(brief)
 

@@ -72,7 +72,8 @@ async def _serve(drive: Drive, streams: Streams | None, attached: object = None)
     from app.mcp.stdio.descriptors import Input, Output, take_standard_streams
 
     reading, writing = streams or take_standard_streams()
-    connection = StdioConnection(Input(reading), Output(writing), attached=attached)
+    output = Output(writing)
+    connection = StdioConnection(Input(reading), output, attached=attached)
     serving = asyncio.create_task(connection.serve(drive))
     _end_on_signals(connection.stop, serving)
     try:
@@ -80,6 +81,8 @@ async def _serve(drive: Drive, streams: Streams | None, attached: object = None)
     except Exception:  # the boundary of a connection: its end is told in one line, and not by a stack
         log.exception("the connection has failed")
         return 1
+    finally:
+        output.close()
 
 
 def _end_on_signals(stop: Callable[[], None], serving: asyncio.Task[bool]) -> None:

@@ -309,7 +309,7 @@ def test_a_body_over_the_limit_is_413_and_a_deep_chain_is_400(tmp_path: Path) ->
 
 def test_the_code_of_the_hour_is_no_argument(tmp_path: Path) -> None:
     async def main() -> None:
-        created = create(tmp_path, "VCPToolCode=true")
+        created = create(tmp_path, "VCPToolCode=true", "VCPToolCodeEverywhere=false")
         body = json.dumps({"place": "x", "tool_password": "123456"}).encode()
         answered = await ask(created.app, "POST", "/tools/meteo__weather", BEARER, blocks=[body])
         assert answered.status == 200  # a closed schema knows nothing of it

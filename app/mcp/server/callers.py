@@ -12,16 +12,18 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types import LOG_LEVEL_META_KEY, LoggingLevel, LoggingMessageNotificationParams
 from pydantic import ValidationError
 
-from app.errors import both
+from app.errors import BadRequestError, both
 from app.extend import Json, Question
 from app.mcp.server.progress import Context, Teller
 from app.mcp.server.questions import (
     CallerError,
+    Validate,
     answer_type,
     as_json,
     as_request,
     can_answer,
     for_session,
+    read_answer,
     wanted_capability,
 )
 from app.protocol.half_characters import whole
@@ -79,11 +81,17 @@ class SessionCaller(Told):
     """A client with a session: it is sent requests, on the stream of its call."""
 
     def __init__(
-        self, context: Context, teller: Teller, seconds: Callable[[], float], level: Callable[[], str | None]
+        self,
+        context: Context,
+        teller: Teller,
+        seconds: Callable[[], float],
+        level: Callable[[], str | None],
+        validate: Validate,
     ) -> None:
         super().__init__(teller, level)
         self._context = context
         self._seconds = seconds
+        self._validate = validate
         self._asked = 0
 
     def can(self, question: Question, params: Mapping[str, Json]) -> bool:
@@ -116,7 +124,10 @@ class SessionCaller(Told):
             raise refused(question, error.error.message) from error
         except ValidationError as error:
             raise refused(question, "no answer of the protocol") from error
-        return as_json(answer)
+        try:
+            return read_answer(question, params, as_json(answer), self._validate)
+        except BadRequestError as error:
+            raise refused(question, error.message) from error
 
 
 @dataclass(slots=True)

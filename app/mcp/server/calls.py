@@ -23,7 +23,7 @@ from app.extend import CallProgress, Json, ToolResult
 from app.mcp.server.callers import ReturningCaller, SessionCaller
 from app.mcp.server.listing import ShownTool
 from app.mcp.server.progress import Context, Teller
-from app.mcp.server.questions import read_answer
+from app.mcp.server.questions import Validate, read_answer
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +64,9 @@ class OpenCall:
 class Calls:
     """All calls of one door. ``seconds`` is how long a parked one waits, asked at each use."""
 
-    def __init__(self, seconds: Callable[[], float]) -> None:
+    def __init__(self, seconds: Callable[[], float], validate: Validate) -> None:
         self._seconds = seconds
+        self._validate = validate
         self._running: dict[str, OpenCall] = {}
         self._parked: dict[str, OpenCall] = {}
 
@@ -110,7 +111,7 @@ class Calls:
         for key, asked in caller.open.items():
             if key in given:
                 try:
-                    read[key] = read_answer(asked.question, asked.params, given[key])
+                    read[key] = read_answer(asked.question, asked.params, given[key], self._validate)
                 except BadRequestError as error:
                     self._park(opened, state)
                     raise MCPError(INVALID_PARAMS, f"{key}: {error.message}") from None

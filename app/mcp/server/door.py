@@ -37,6 +37,7 @@ from app.mcp.server.listing import COMMAND, MODERN_SINCE, ShownTool, ToolList, p
 from app.mcp.server.places import Places, PlacesError
 from app.mcp.server.progress import Context, Teller
 from app.mcp.server.prompts import PromptShelf
+from app.mcp.server.questions import Validate
 from app.mcp.server.resources import ResourceShelf
 from app.mcp.server.shelves import add_completion, add_prompts, add_resources
 from app.protocol.half_characters import whole
@@ -83,20 +84,6 @@ class Asker:
     address: str | None = None
     depth: int = 0
     refusal: str = ""
-
-
-class Fault(Protocol):
-    """What is wrong with a value: where, and why, in one line."""
-
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def reason(self) -> str: ...
-
-
-Validate = Callable[[Mapping[str, Json], Json], Fault | None]
-"""Checks a value against a JSON Schema; None when nothing is wrong with it. In bounded time, without the network."""
 
 
 class Listening(Protocol):
@@ -161,7 +148,7 @@ class McpDoor:
         self._tools = ToolList(offers.all, lambda: rules().command_enum, expander)
         self._told_of = self._tools.all()
         self._places = Places(lambda: rules().max_running, lambda: rules().max_running_per_client)
-        self._calls = Calls(lambda: rules().question_seconds)
+        self._calls = Calls(lambda: rules().question_seconds, validate)
         self._listeners = Listeners(self._tools_differ, debounce_seconds)
         self.server: Server[Any] = self._make_server(instructions, resources, prompts)
         events.listen(self._progressed, CallProgress)
@@ -315,7 +302,9 @@ class McpDoor:
         if context.protocol_version >= MODERN_SINCE:
             return ReturningCaller(context, opened.teller, seconds, opened.news.set)
         state = connection_of(context).state
-        return SessionCaller(context, opened.teller, seconds, lambda: str(state.get(_LEVEL, DEFAULT_LEVEL)))
+        return SessionCaller(
+            context, opened.teller, seconds, lambda: str(state.get(_LEVEL, DEFAULT_LEVEL)), self._validate
+        )
 
     def _answer(self, context: Context, tool: ShownTool, result: ToolResult | dict[str, Json]) -> dict[str, Json]:
         if not isinstance(result, ToolResult):

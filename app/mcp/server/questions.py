@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from mcp_types import (
     ClientCapabilities,
@@ -39,6 +39,20 @@ _REQUESTS: Mapping[Question, type[BaseModel]] = MappingProxyType(
 _ANSWERS: Mapping[Question, type[BaseModel]] = MappingProxyType(
     {Question.ELICIT: ElicitResult, Question.SAMPLE: CreateMessageResult, Question.ROOTS: ListRootsResult}
 )
+
+
+class Fault(Protocol):
+    """What is wrong with a value: where, and why, in one line."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def reason(self) -> str: ...
+
+
+Validate = Callable[[Mapping[str, Json], Json], Fault | None]
+"""Checks a value against a JSON Schema; None when nothing is wrong with it. In bounded time, without the network."""
 
 
 class CallerError(VcpError):
@@ -121,15 +135,21 @@ def answer_type(question: Question, params: Mapping[str, Json]) -> type[BaseMode
     return _ANSWERS[question]
 
 
-def read_answer(question: Question, params: Mapping[str, Json], answer: Json) -> Mapping[str, Json]:
-    """The answer as JSON. Raises BadRequestError for what is no answer to this question."""
+def read_answer(question: Question, params: Mapping[str, Json], answer: Json, validate: Validate) -> Mapping[str, Json]:
+    """The answer as JSON. Raises BadRequestError for what is no answer to this question, or does not fit its form."""
     try:
-        read = answer_type(question, params).model_validate(answer, by_name=False)
+        read = as_json(answer_type(question, params).model_validate(answer, by_name=False))
     except ValidationError:
         raise BadRequestError(
             both(f"客户端对 {question.value} 的回答格式不正确", f"this is no answer to {question.value}")
         ) from None
-    return as_json(read)
+    schema = params.get("requestedSchema")
+    if question is Question.ELICIT and read.get("action") == "accept" and isinstance(schema, Mapping):
+        fault = validate(schema, read.get("content", {}))
+        if fault is not None:
+            said = both("表单内容不符合要求", "the content does not fit the form")
+            raise BadRequestError(f"{said}: {fault.path}: {fault.reason}")
+    return read
 
 
 def as_json(read: BaseModel) -> Mapping[str, Json]:

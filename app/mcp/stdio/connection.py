@@ -229,7 +229,11 @@ class StdioConnection:
             self._idle.clear()
 
         async def unanswered() -> None:
-            await self._settle(running)
+            if running.settled.is_set():
+                return
+            self._over(running)
+            if batch is not None:
+                await self._entry_done(batch)
 
         await self._hand_on(
             _request(request), ServerMessageMetadata(request_context=self._attached, on_request_unanswered=unanswered)
@@ -275,6 +279,7 @@ class StdioConnection:
         if running is None:
             log.debug("an answer to no request was dropped")
             return
+        self._over(running)  # before the answer goes out, for then the client may use the id anew
         if not running.cancelled:
             if isinstance(answer, JSONRPCResponse) and running.method == INITIALIZE:
                 self._revision = str(answer.result.get("protocolVersion", ""))
@@ -283,7 +288,8 @@ class StdioConnection:
                 await self._sink.write(frame)
             else:
                 running.batch.answered(running.id, frame)
-        await self._settle(running)
+        if running.batch is not None:
+            await self._entry_done(running.batch)
 
     def _frame_of(self, answer: JSONRPCResponse | JSONRPCError, id: RequestId) -> bytes:
         try:
@@ -307,17 +313,13 @@ class StdioConnection:
             error = ErrorData(code=frames.INTERNAL_ERROR, message=both("无法发送", "it cannot be sent"))
             await self._hand_on(JSONRPCError(jsonrpc="2.0", id=message.id, error=error), None)
 
-    async def _settle(self, running: Running) -> None:
+    def _over(self, running: Running) -> None:
         """The request is over, with or without an answer."""
-        if running.settled.is_set():
-            return
-        running.settled.set()
-        self._running.pop(key(running.id), None)
+        del self._running[key(running.id)]
         self._running_bytes -= running.size
         if all(other.method in ENDLESS for other in self._running.values()):
             self._idle.set()
-        if running.batch is not None:
-            await self._entry_done(running.batch)
+        running.settled.set()
 
     async def _entry_done(self, batch: Batch) -> None:
         frame = batch.closed()

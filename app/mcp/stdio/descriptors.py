@@ -8,6 +8,7 @@ terminal; they are daemons, since one that hangs in the operating system must no
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import queue
 import sys
@@ -38,8 +39,12 @@ def take_standard_streams() -> tuple[int, int]:
         os.close(nothing)
         os.dup2(2, 1)
     except OSError as error:
-        text = both("需要打开的标准输入、输出和错误输出", "standard input, output and error have to be open")
-        raise ConfigError(f"{text}: {error.strerror}") from error
+        raise ConfigError(
+            both("标准输入、输出和错误输出必须打开", "standard input, output and error have to be open")
+            + f": {error.strerror}"
+        ) from error
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # as stderr, which it is now
     return private
 
 
@@ -59,7 +64,8 @@ class Input:
         self._pieces: deque[bytes] = deque()
         self._came = asyncio.Event()
         self._room = threading.Semaphore(READ_AHEAD)
-        threading.Thread(target=self._read, args=(descriptor,), name="mcp input", daemon=True).start()
+        self.thread = threading.Thread(target=self._read, args=(descriptor,), name="mcp input", daemon=True)
+        self.thread.start()
 
     async def next(self) -> bytes:
         """The next piece; empty at the end, again and again. Nothing is lost when the wait for it is cancelled."""
@@ -102,9 +108,10 @@ class Output:
         self._stuck_seconds = stuck_seconds
         self._turn = asyncio.Lock()
         self._written = 0
-        self._frames: queue.SimpleQueue[tuple[bytes, asyncio.Future[str]]] = queue.SimpleQueue()
+        self._frames: queue.SimpleQueue[tuple[bytes, asyncio.Future[str]] | None] = queue.SimpleQueue()
         self.failure: asyncio.Future[str] = self._loop.create_future()
-        threading.Thread(target=self._write, args=(descriptor,), name="mcp output", daemon=True).start()
+        self.thread = threading.Thread(target=self._write, args=(descriptor,), name="mcp output", daemon=True)
+        self.thread.start()
 
     async def write(self, frame: bytes) -> None:
         """Write one frame, with its newline behind it."""
@@ -114,6 +121,10 @@ class Output:
             out: asyncio.Future[str] = self._loop.create_future()
             self._frames.put((frame + b"\n", out))
             await self._told(out)
+
+    def close(self) -> None:
+        """Write nothing more; the thread ends when the last frame is out."""
+        self._frames.put(None)
 
     async def _told(self, out: asyncio.Future[str]) -> None:
         written = -1
@@ -131,8 +142,8 @@ class Output:
             self.failure.set_result(why)
 
     def _write(self, descriptor: int) -> None:
-        while True:
-            frame, out = self._frames.get()
+        while (waiting := self._frames.get()) is not None:
+            frame, out = waiting
             why = ""
             view = memoryview(frame)
             try:

@@ -1,9 +1,10 @@
 """A stdio connection handed on to the server that owns the home, at its ``/mcp`` (D88; mcp.md MCP-60 … MCP-63).
 
-One connection is one session there, so ids, progress tokens, cursors and request states pass as they are and nothing
-of the protocol is lost. Only the ids of the server's own questions are written anew, because they begin again when the
-server does. When the server stops or starts anew, what was running is told so, and the next request opens another
-session: with the same handshake, the same subscriptions, and the news that all lists may have changed.
+One connection is one session there, so progress tokens, cursors and request states pass as they are and nothing of the
+protocol is lost. Ids are written anew in both directions: those of the server's questions begin again when it does, and
+a late word about a request that the client has cancelled must not meet its next one. When the server stops or starts
+anew, what was running is told so, and the next request opens another session: with the same handshake, the same
+subscriptions, and the news that all lists may have changed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import (
     CONNECTION_CLOSED,
     INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
@@ -43,6 +46,9 @@ MAX_QUESTIONS = 1000
 MAX_KEPT = 1000
 """Subscriptions that are asked for again after the server has started anew."""
 
+LISTEN = "subscriptions/listen"
+"""Keeps its id, which stands in whatever is told because of it (MCP-31)."""
+
 INITIALIZED = "notifications/initialized"
 CANCELLED = "notifications/cancelled"
 OWN_ID = "vcp-relay-"
@@ -50,16 +56,17 @@ OWN_ID = "vcp-relay-"
 
 LISTS = ("tools", "prompts", "resources")
 
-SESSION_ENDED = "Session terminated"
-"""What the SDK's transport says when the server does not know the session (MCP-41)."""
-
 
 @dataclass(slots=True)
 class _Asked:
-    """A request of the client without an answer; ``again`` once it was sent for the second time."""
+    """A request of the client without an answer; ``id`` is what the server knows it by.
+
+    ``again`` is set once it was sent for the second time.
+    """
 
     message: JSONRPCRequest
     unanswered: Callable[[], Awaitable[None]] | None
+    id: RequestId = ""
     session: Session | None = None
     again: bool = False
 
@@ -74,6 +81,7 @@ class Relay:
         self._session: Session | None = None
         self._opening = asyncio.Lock()
         self._resending: set[asyncio.Task[None]] = set()
+        self._forgotten: set[Session] = set()
         self._asked: dict[RequestId, _Asked] = {}
         self._own: dict[str, asyncio.Future[JSONRPCResponse | JSONRPCError]] = {}
         self._questions: dict[RequestId, tuple[Session, RequestId]] = {}
@@ -96,11 +104,13 @@ class Relay:
                     if isinstance(item, SessionMessage):
                         await self._from_client(item)
                 for asked in list(self._asked.values()):
-                    await self._cancel_there(asked.message.id)
+                    await self._cancel_there(asked)
                 await self._close()
         finally:
             for task in self._resending:
                 task.cancel()
+            for session in self._forgotten:
+                session.end()
             await self._close()
 
     # From the client.
@@ -132,31 +142,47 @@ class Relay:
     async def _forward(self, asked: _Asked) -> None:
         request = asked.message
         try:
-            asked.session = session = await self._opened()
-            self._asked[key(request.id)] = asked
-            headers = self._headers.of(request) if self._era.modern else self._legacy_headers(request)
-            await session.send(request, headers)
+            try:
+                await self._send(asked)
+            except UnreachableError:  # the session ended before it had the request
+                await self._send(asked)
         except VcpError as error:
-            self._asked.pop(key(request.id), None)
+            self._asked.pop(asked.id, None)
             await self._tell(_failed(request.id, error.message))
+
+    async def _send(self, asked: _Asked) -> None:
+        request = asked.message
+        self._asked.pop(asked.id, None)
+        asked.session = session = await self._opened()
+        asked.id = request.id if request.method == LISTEN else self._new_id()
+        self._asked[asked.id] = asked
+        headers = self._headers.of(request) if self._era.modern else self._legacy_headers(request)
+        await session.send(request.model_copy(update={"id": asked.id}), headers)
 
     async def _notification(self, notification: JSONRPCNotification) -> None:
         if notification.method == CANCELLED:
-            named = (notification.params or {}).get("requestId")
-            asked = self._asked.pop(key(named), None) if isinstance(named, str | int) else None
+            params = dict(notification.params or {})
+            named = params.get("requestId")
+            asked = self._with_id(named) if isinstance(named, str | int) else None
             if asked is not None:
-                await self._cancel_there(asked.message.id, notification)
+                del self._asked[asked.id]
+                await self._cancel_there(asked, params)
                 if asked.unanswered is not None:
                     await asked.unanswered()
         elif not self._era.modern and self._handshake is not None and self._session is not None:
             with contextlib.suppress(VcpError):  # a server that is gone; the next session begins with the handshake
                 await self._session.send(notification, self._legacy_headers(notification))
 
-    async def _cancel_there(self, id: RequestId, notification: JSONRPCNotification | None = None) -> None:
-        notification = notification or JSONRPCNotification(jsonrpc="2.0", method=CANCELLED, params={"requestId": id})
-        if self._session is not None:
+    def _with_id(self, id: RequestId) -> _Asked | None:
+        """The request that the client knows by this id."""
+        return next((asked for asked in self._asked.values() if key(asked.message.id) == key(id)), None)
+
+    async def _cancel_there(self, asked: _Asked, params: Mapping[str, Json] | None = None) -> None:
+        told = {**(params or {}), "requestId": asked.id}
+        notification = JSONRPCNotification(jsonrpc="2.0", method=CANCELLED, params=told)
+        if asked.session is not None:
             with contextlib.suppress(VcpError):  # then nothing runs there any more
-                await self._session.send(notification, self._legacy_headers(notification))
+                await asked.session.send(notification, self._legacy_headers(notification))
 
     async def _answer(self, answer: JSONRPCResponse | JSONRPCError) -> None:
         asked = self._questions.pop(answer.id, None) if answer.id is not None else None
@@ -178,9 +204,12 @@ class Relay:
         async with self._opening:
             destination = await asyncio.to_thread(self._where)
             before = self._session
-            if before is not None and before.usable and before.destination == destination:
+            if before is not None and before in self._forgotten:
+                self._session = None  # it ends when all that was sent to it has been refused
+            elif before is not None and before.usable and before.destination == destination:
                 return before
-            await self._close()
+            else:
+                await self._close()
             session = Session(destination, self._from_server, self._lost)
             await session.opened()
             if self._handshake is not None:
@@ -207,8 +236,7 @@ class Relay:
     async def _own_request(
         self, session: Session, method: str, params: Mapping[str, Json], headers: Mapping[str, str]
     ) -> JSONRPCResponse | JSONRPCError:
-        self._number += 1
-        id = f"{OWN_ID}{self._number}"
+        id = self._new_id()
         answer: asyncio.Future[JSONRPCResponse | JSONRPCError] = asyncio.get_running_loop().create_future()
         self._own[id] = answer
         try:
@@ -223,6 +251,10 @@ class Relay:
         if not answer.done():
             raise UnreachableError
         return answer.result()
+
+    def _new_id(self) -> str:
+        self._number += 1
+        return f"{OWN_ID}{self._number}"
 
     async def _close(self) -> None:
         if self._session is not None:
@@ -252,8 +284,7 @@ class Relay:
 
     def _asked_by(self, session: Session, id: RequestId) -> str:
         """The id under which the client gets a question."""
-        self._number += 1
-        ours = f"{OWN_ID}{self._number}"
+        ours = self._new_id()
         self._questions[ours] = session, id
         if len(self._questions) > MAX_QUESTIONS:
             del self._questions[next(iter(self._questions))]
@@ -272,24 +303,33 @@ class Relay:
             if not own.done():
                 own.set_result(answer)
             return
-        asked = self._asked.get(key(answer.id)) if answer.id is not None else None
+        asked = self._asked.get(answer.id) if answer.id is not None else None
         if asked is None or asked.session is not session:
             return  # cancelled meanwhile
-        del self._asked[key(asked.message.id)]
+        del self._asked[asked.id]
+        if session in self._forgotten and all(other.session is not session for other in self._asked.values()):
+            self._forgotten.discard(session)
+            session.end()
         if isinstance(answer, JSONRPCResponse):
             self._learn(asked.message, answer.result)
-        elif answer.error.message == SESSION_ENDED and not asked.again:
+        elif session.forgotten and answer.error.code == INVALID_REQUEST and not asked.again:
             asked.again = True  # refused before it ran (MCP-58)
             self._resend(session, asked)
             return
-        elif session.refused and asked.message.method == INITIALIZE:
+        elif session.refused:
             text = both("服务器不接受此处的密钥", "the server does not take the key of this home")
+            answer = _failed(asked.message.id, text)
+        elif asked.message.method == INITIALIZE and answer.error.code == METHOD_NOT_FOUND:
+            text = both("服务器没有 /mcp（MCPServer 已关闭？）", "the server has no /mcp; is MCPServer off?")
             answer = _failed(asked.message.id, text)
         await self._tell(answer.model_copy(update={"id": asked.message.id}))
 
     def _resend(self, session: Session, asked: _Asked) -> None:
-        """Send a request in a new session; not from the task of the old one, which ends with it."""
-        session.end()
+        """Send a request in a new session; not from the task of the old one, whose other requests are refused too."""
+        if any(other.session is session for other in self._asked.values()):
+            self._forgotten.add(session)
+        else:
+            session.end()
         task = asyncio.create_task(self._forward(asked))
         self._resending.add(task)
         task.add_done_callback(self._resending.discard)

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 
 import anyio
 import httpx2
-from mcp.client.streamable_http import streamable_http_client
+from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import JSONRPCMessage
 
 from app.errors import VcpError, both
+from app.protocol.call_depth import CALL_DEPTH_HEADER
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,8 @@ MAX_EVENT_BYTES = 16 * 1024 * 1024
 """Longest message of the server; our own writes none over 8 MiB."""
 
 REFUSED = frozenset({401, 403})
+UNKNOWN = 404
+"""What a server answers to a session that it does not know (MCP-41)."""
 
 
 class UnreachableError(VcpError):
@@ -37,18 +40,23 @@ class UnreachableError(VcpError):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where the server is: the address of its ``/mcp``, its key, and a mark that is another after each start."""
+    """Where the server is: the address of its ``/mcp``, its key, and a mark that is another after each start.
+
+    ``depth`` is how many tool calls led to this process.
+    """
 
     url: str
     key: str = field(repr=False)
     start: str = ""
+    depth: int = 0
 
 
 class Session:
     """Lives in a task of its own until it fails or is closed.
 
     ``heard`` is given what the server says; ``lost`` is called once when the session is over. ``refused`` is set while
-    the server's last answer was that it does not take the key.
+    the server's last answer was that it does not take the key, ``forgotten`` once it has said that it knows no such
+    session.
     """
 
     def __init__(
@@ -59,6 +67,7 @@ class Session:
     ) -> None:
         self.destination = destination
         self.refused = False
+        self.forgotten = False
         self._heard = heard
         self._lost = lost
         self._out: WriteStream[SessionMessage] | None = None
@@ -88,7 +97,9 @@ class Session:
         self._over.set()
         await asyncio.wait((self._task,), timeout=GOODBYE_SECONDS)
         self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        [fault] = await asyncio.gather(self._task, return_exceptions=True)
+        if isinstance(fault, Exception):
+            log.error("the session with the server has failed", exc_info=fault)
 
     async def send(self, message: JSONRPCMessage, headers: Mapping[str, str]) -> None:
         """Send a message with these HTTP headers; UnreachableError when the session is over."""
@@ -103,7 +114,7 @@ class Session:
         try:
             async with (
                 httpx2.AsyncClient(
-                    headers={"Authorization": f"Bearer {self.destination.key}"},
+                    headers=_headers(self.destination),
                     timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
                     trust_env=False,
                     event_hooks={"response": [self._look_at]},
@@ -132,6 +143,14 @@ class Session:
 
     async def _look_at(self, response: httpx2.Response) -> None:
         self.refused = response.status_code in REFUSED
+        self.forgotten |= response.status_code == UNKNOWN and MCP_SESSION_ID in response.request.headers
+
+
+def _headers(destination: Destination) -> list[tuple[bytes, bytes]]:
+    headers = [(b"Authorization", b"Bearer " + destination.key.encode())]
+    if destination.depth:
+        headers.append((CALL_DEPTH_HEADER.encode(), str(destination.depth).encode()))
+    return headers
 
 
 def _first(fault: BaseException) -> BaseException:

@@ -201,6 +201,8 @@ def test_a_session_is_asked_on_the_stream_of_its_call_and_a_refusal_is_an_error_
                 ({"error": {"code": -1, "message": "User\nsays no"}}, "User says no"),
                 ({"result": {"action": "perhaps"}}, "elicitation/create"),
                 ({"result": {}}, "elicitation/create"),
+                ({"result": {"action": "accept", "content": {"name": 7}}}, "$.name"),
+                ({"result": {"action": "accept"}}, "$"),
             ):
                 await raw.send("tools/call", {"name": "Asks"}, id=told)
                 while not raw.asked:
@@ -363,8 +365,9 @@ def test_mcp_30_missing_answers_are_asked_for_again_and_wrong_ones_refused() -> 
             odd = (await raw.ask("tools/call", back(again, inputResponses={"other": {"action": "accept"}})))["result"]
             assert odd["inputRequests"] == asked["inputRequests"]
             (key,) = odd["inputRequests"]
-            wrong = back(odd, inputResponses={key: {"roots": []}})
-            assert (await raw.ask("tools/call", wrong))["error"]["code"] == -32602
+            for wrong in ({"roots": []}, {"action": "accept", "content": {"name": 7}}, {"action": "accept"}):
+                answer = await raw.ask("tools/call", back(odd, inputResponses={key: wrong}))
+                assert answer["error"]["code"] == -32602
             good = await raw.ask("tools/call", back(odd))  # what was refused cost nothing
             assert good["result"]["structuredContent"]
 

@@ -6,6 +6,8 @@ import asyncio
 import json
 import logging
 import os
+import random
+import threading
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from tests.mcp.stdio.wires import (
     request,
     talk,
 )
+from tests.plugins.watching import descriptors
 from tests.waiting import until
 
 SUPPORTED = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -247,6 +250,17 @@ def test_an_id_that_is_still_running_is_refused() -> None:
         assert text(await client.next()) == "first"
         assert text(await client.ask(call(7, "echo", text="again"))) == "again"
         assert tools.seen == ["wait", "echo"]
+
+    talk(work)
+
+
+def test_an_id_may_be_used_anew_as_soon_as_its_answer_is_there() -> None:
+    """MCP-4."""
+
+    async def work(client: Client, tools: Tools, task: Any) -> None:
+        await client.begin()
+        for number in range(50):
+            assert text(await client.ask(call(1, "echo", text=str(number)))) == str(number)
 
     talk(work)
 
@@ -631,6 +645,18 @@ def test_a_reader_that_takes_nothing_ends_the_connection(caplog: pytest.LogCaptu
     talk(work, stuck=0.1)
 
 
+def test_a_connection_leaves_no_thread_and_no_descriptor_behind() -> None:
+    async def work(client: Client, tools: Tools, task: Any) -> None:
+        await client.begin()
+
+    talk(work)
+    before = descriptors(), threading.active_count()
+    for _ in range(3):
+        talk(work)
+    assert descriptors() == before[0]
+    assert threading.active_count() == before[1]
+
+
 def test_a_client_that_is_gone_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
 
@@ -638,11 +664,62 @@ def test_a_client_that_is_gone_ends_the_connection(caplog: pytest.LogCaptureFixt
         read_in, write_in = os.pipe()
         read_out, write_out = os.pipe()
         os.close(read_out)
-        connection = StdioConnection(Input(read_in), Output(write_out))
+        source, sink = Input(read_in), Output(write_out)
         os.write(write_in, b"{oops\n")
-        assert await connection.serve(Tools().drive) is False
+        assert await StdioConnection(source, sink).serve(Tools().drive) is False
+        sink.close()
         os.close(write_in)
+        for thread in (source.thread, sink.thread):
+            await asyncio.to_thread(thread.join, 10)
+        os.close(read_in)
         os.close(write_out)
 
     asyncio.run(conversation())
     assert "the output is closed" in caplog.text
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_is_sent_the_next_request_is_answered_and_nothing_stays_behind(seed: int) -> None:
+    """P94: frames with bytes changed, put in and taken out."""
+    chance = random.Random(seed)
+    good = [
+        json.dumps(frame).encode()
+        for frame in (
+            call(1, "echo", text="a"),
+            request(2, "ping"),
+            notification("notifications/cancelled", {"requestId": 1}),
+            [call(3, "echo"), request(4, "ping")],
+            request(5, "tools/list", {"cursor": 5}),
+            initialize(6),
+            {"jsonrpc": "2.0", "id": 1, "result": {}},
+        )
+    ]
+    odd = [b'"', b"{", b"}", b"[", b"]", b",", b"null", b"1e400", b"\\ud800", b"\xff", b"true", b"-1", b"\0"]
+
+    def spoilt() -> bytes:
+        data = bytearray(chance.choice(good))
+        for _ in range(chance.randrange(4)):
+            at = chance.randrange(len(data))
+            match chance.randrange(3):
+                case 0:
+                    data[at] = chance.randrange(256)
+                case 1:
+                    data[at:at] = chance.choice(odd)
+                case _:
+                    del data[at : min(at + chance.randrange(1, 8), len(data) - 1)]
+        return bytes(data) + b"\n"
+
+    async def work(client: Client, tools: Tools, task: Any) -> None:
+        await client.begin("2025-03-26")
+        await client.send(b"".join(spoilt() for _ in range(200)), request("the end", "ping"))
+        while True:
+            frame = await client.next()
+            assert frame is not None
+            if isinstance(frame, dict) and frame.get("id") == "the end":
+                break
+        client.end()
+        await client.rest()
+        assert await task is True
+        assert client.connection._running == {}
+
+    talk(work)

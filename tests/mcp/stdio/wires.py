@@ -124,6 +124,12 @@ class Client:
             os.close(self._write)
             self._write = -1
 
+    async def left(self) -> None:
+        """Read to the end, whatever comes."""
+        while await self._input.next():
+            pass
+        await asyncio.to_thread(self._input.thread.join, 10)
+
     async def rest(self) -> list[Any]:
         """All frames up to the end of the output."""
         found = []
@@ -145,13 +151,15 @@ async def linked(
     """A client, and the task that serves it; all is over at the end of the block."""
     read_in, write_in = os.pipe()
     read_out, write_out = os.pipe()
-    connection = StdioConnection(Input(read_in), Output(write_out, stuck_seconds=stuck_seconds), limits)
+    source, sink = Input(read_in), Output(write_out, stuck_seconds=stuck_seconds)
+    connection = StdioConnection(source, sink, limits)
     client = Client(write_in, read_out, connection)
 
     async def serving() -> bool:
         try:
             return await connection.serve(drive)
         finally:
+            sink.close()
             os.close(write_out)
 
     task = asyncio.create_task(serving())
@@ -161,6 +169,11 @@ async def linked(
         client.end()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        await client.left()
+        for thread in (source.thread, sink.thread):
+            await asyncio.to_thread(thread.join, 10)
+        os.close(read_in)
+        os.close(read_out)
 
 
 def talk(
