@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitResult
 
 from app.mcp.client.servers_file import ServerTable, read_servers
 from app.mcp.groups.proxy import Expose, FirstSettling
@@ -224,10 +225,48 @@ def test_the_handshake_is_never_waited_for(tmp_path: Path) -> None:  # MOD-7
     run(main())
 
 
-def test_questions_of_a_server_have_somebody_to_go_to(tmp_path: Path) -> None:
-    """MCP-62: a call brings the client that asked it, so that questions find the way back."""
+ASKING = """
+import json, sys
+def say(**message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+for line in sys.stdin:
+    got = json.loads(line)
+    if got.get("method") == "initialize":
+        say(id=got["id"], result={"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "asking", "version": "1"}})
+    elif got.get("method") == "tools/list":
+        say(id=got["id"], result={"tools": [{"name": "ask", "inputSchema": {"type": "object"}}]})
+    elif got.get("method") == "tools/call":
+        call = got["id"]
+        say(id="q", method="elicitation/create", params={"message": "Which colour?",
+            "requestedSchema": {"type": "object", "properties": {"colour": {"type": "string"}}}})
+    elif got.get("id") == "q":
+        text = json.dumps(got.get("result", got.get("error")))
+        say(id=call, result={"content": [{"type": "text", "text": text}]})
+    elif "id" in got:
+        say(id=got["id"], error={"code": -32601, "message": "unknown"})
+"""
 
-    async def work(client: Client, proxy: Proxy) -> None:
-        assert await called(client, "one", "echo") == ("{}", False)
 
-    over(tmp_path, work, servers(one={**peer(), "sampling": True, "roots": ["."]}))
+def test_questions_of_a_server_go_to_the_client_that_called(tmp_path: Path) -> None:  # MCP-62
+    script = tmp_path / "asking.py"
+    script.write_text(ASKING, "utf-8")
+    table = servers(one={"command": sys.executable, "args": ["-S", "-E", str(script)]})
+
+    async def answer(context: Any, params: Any) -> ElicitResult:
+        assert params.message == "Which colour?"
+        return ElicitResult(action="accept", content={"colour": "red"})
+
+    async def main() -> None:
+        async with modular_proxy(
+            lambda: table, expose=lambda: Expose.MODULAR, folder=tmp_path, state=tmp_path / "state"
+        ) as proxy:
+            async with Client(proxy.door.server, mode="legacy", elicitation_callback=answer) as client:
+                told, failed = await called(client, "one", "ask")
+                assert (json.loads(told), failed) == ({"action": "accept", "content": {"colour": "red"}}, False)
+            async with Client(
+                proxy.door.server, mode="legacy"
+            ) as client:  # it cannot be asked, and nobody else is here
+                told, failed = await called(client, "one", "ask")
+                assert json.loads(told)["action"] in ("cancel", "decline")
+
+    run(main())
