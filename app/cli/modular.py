@@ -6,9 +6,11 @@ It needs no home: the one file names the servers.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import logging
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -18,7 +20,7 @@ from app.cli.migrate import add_migrate_options, migrate
 from app.cli.options import EXIT_FAILED, Commands, run
 from app.config.small_file import read_small
 from app.errors import VcpError, both
-from app.mcp.client.servers_file import MAX_FILE_BYTES, ServersFile, ServersFileError, ServerTable, read_servers
+from app.mcp.client.servers_file import MAX_FILE_BYTES, ServersFile, ServersFileError, read_servers
 from app.mcp.groups.measure import measured
 from app.mcp.groups.proxy import Expose
 from app.observe.lines import BriefLines, LineFormatter, ScreenLog
@@ -94,12 +96,13 @@ def _failed(message: str) -> int:
 
 
 def _serve(options: argparse.Namespace, path: Path) -> int:
-    log_as_proxy()
-    file = ServersFile(path.absolute(), lambda: os.environ, time.monotonic, further=frozenset({EXPOSE}))
     try:
-        table = _first(path, file)
+        _check(path)
     except VcpError as error:
         return _failed(error.message)
+    log_as_proxy()
+    file = ServersFile(path.absolute(), lambda: os.environ, time.monotonic, further=frozenset({EXPOSE}))
+    table = file.table(at_once=True)
     log.info("config loaded: %s, %d servers", path.name, len(table.entries))
     if options.measure:
         return run(_at_work(options, file, None))
@@ -108,8 +111,8 @@ def _serve(options: argparse.Namespace, path: Path) -> int:
     return run(_at_work(options, file, take_standard_streams()))
 
 
-def _first(path: Path, file: ServersFile) -> ServerTable:
-    """The servers of the file, whose faults are logged; ServersFileError when nothing of it can be read (D73)."""
+def _check(path: Path) -> None:
+    """ServersFileError when nothing of the file can be read (D73); whoever reads it logs its smaller faults."""
     try:
         data = read_small(path, MAX_FILE_BYTES + 1)
     except OSError as error:
@@ -120,7 +123,6 @@ def _first(path: Path, file: ServersFile) -> ServerTable:
     except ServersFileError as error:
         place = path if error.line is None else f"{path}:{error.line}"
         raise ServersFileError(f"{place}: {error.message}") from error
-    return file.table(at_once=True)
 
 
 async def _at_work(options: argparse.Namespace, file: ServersFile, streams: Streams | None) -> int:
@@ -129,12 +131,22 @@ async def _at_work(options: argparse.Namespace, file: ServersFile, streams: Stre
         written = str(file.table().further.get(EXPOSE, ""))
         return chosen or (Expose(written) if written in tuple(Expose) else Expose.MODULAR)
 
-    async with modular_proxy(file.table, expose=expose, folder=Path.cwd(), state=_state_folder()) as proxy:
-        if streams is None:
-            await proxy.settled.wait()
-            print(json.dumps(measured(proxy.groups.of_now()).told(), ensure_ascii=False, indent=2))
-            return 0
-        return await serve_stdio(proxy.door, streams)
+    _end_on_sigterm()
+    try:
+        async with modular_proxy(file.table, expose=expose, folder=Path.cwd(), state=_state_folder()) as proxy:
+            if streams is None:
+                await proxy.settled.wait()
+                print(json.dumps(measured(proxy.groups.of_now()).told(), ensure_ascii=False, indent=2))
+                return 0
+            return await serve_stdio(proxy.door, streams)
+    except asyncio.CancelledError:  # a signal before anybody was served, or a second one (MOD-11)
+        return 0
+
+
+def _end_on_sigterm() -> None:
+    """Until the client is served, whose front has signals of its own, one ends what has begun."""
+    if (task := asyncio.current_task()) is not None and sys.platform != "win32":
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
 def _state_folder() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import command
-from tests.program import LONGEST, VCP, environment, vcp
+from tests.program import LONGEST, VCP, environment
 
 PEER = Path(__file__).parents[1] / "mcp" / "client" / "peer.py"
 
@@ -113,12 +114,24 @@ def test_a_signal_ends_it_with_0_and_its_servers_with_it(tmp_path: Path) -> None
         os.kill(pid, 0)
 
 
-def test_a_file_that_cannot_be_read_ends_it_with_1_and_one_line(tmp_path: Path) -> None:  # MOD-5, D73
-    (tmp_path / "bad.json").write_text('{"mcpServers":\n oops', "utf-8")
-    ended = vcp("modular", "bad.json", cwd=tmp_path)
-    assert (ended.returncode, ended.stdout) == (1, "")
-    (line,) = ended.stderr.splitlines()
-    assert line.startswith("[error] bad.json:2: ")
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        ('{"mcpServers":\n oops', "[error] bad.json:2: "),
+        ("7", "[error] bad.json: "),
+        (None, "[error] 无法读取 bad.json"),
+    ],
+)
+def test_a_file_that_cannot_be_read_ends_it_with_1_and_one_line(
+    tmp_path: Path, text: str | None, begins: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:  # MOD-5, D73
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / "bad.json").write_text(text, "utf-8")
+    ended = command(capsys, "modular", "bad.json")
+    assert (ended.code, ended.out) == (1, "")
+    (line,) = ended.err.splitlines()
+    assert line.startswith(begins)
 
 
 @pytest.mark.parametrize("words", [[], ["a.json", "b.json"], ["migrate"], ["migrate", "a", "b"]])
@@ -216,11 +229,15 @@ def test_descriptions_are_asked_for_on_the_terminal(tmp_path: Path) -> None:
     assert [entry["description"] for entry in entries.values()] == ["The first 一", "The second"]
 
 
-def test_where_nobody_answers_nothing_is_changed(tmp_path: Path) -> None:
+def test_where_nobody_answers_nothing_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = ordinary(tmp_path)
     before = path.read_bytes()
-    ended = vcp("modular", "migrate", str(path), cwd=tmp_path)
-    assert ended.returncode == 1
-    assert "--yes" in ended.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    ended = command(capsys, "modular", "migrate", path)
+    assert ended.code == 1
+    assert "--yes" in ended.err
     assert path.read_bytes() == before
     assert [one.name for one in tmp_path.iterdir()] == ["client.json"]
