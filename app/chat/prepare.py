@@ -72,6 +72,13 @@ class Preparation:
         self._dump(dump_names.OUTPUT, body)
         return Prepared(body, expanded)
 
+    async def expanded_text(self, text: str, model: str = "") -> str:
+        """A text of the operator's, such as an agent, expanded as that of a system message. Raises PromptLimitError."""
+        expanded = await self._engine.expand([{"role": "system", "content": text}], model)
+        (message,) = self._engine.detect_last(expanded.messages)
+        content: str = message["content"]
+        return content
+
     async def before_round(self, body: Body, model: str, turn_id: str, number: int) -> Body:
         """What is done to the body before each upstream request."""
         return await self._stage(Stage.BEFORE_EACH_ROUND, body, model, turn_id, number)

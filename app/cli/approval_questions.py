@@ -1,4 +1,4 @@
-"""Questions about tool calls that need approval, as a person on a terminal reads and answers them (spec 7.6)."""
+"""What waits for a person's word, as one on a terminal reads and answers it (spec 7.6; D75)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import time
 from collections.abc import Mapping
 from datetime import tzinfo
 
+from app.cli.approval_forms import filled, form_of
 from app.cli.terminal import TerminalLines, printable_lines
-from app.errors import both
+from app.errors import BadRequestError, both
 from app.extend import ApprovalAsked, Event, Json
 from app.hub.approval.feed import described
 from app.hub.approval.guard import Approvals
@@ -37,6 +38,10 @@ def shown(one: Mapping[str, Json]) -> str:
     seconds = int(left) // 1000 if isinstance(left, int | float) else 0
     by = f"{' '.join(str(one['maid']).split())}, " if one.get("maid") else ""
     head = both(f"还有 {seconds} 秒", f"{seconds} s left")
+    question = one.get("question")
+    if isinstance(question, Mapping):
+        asker = " ".join(str(question.get("server")).split())
+        by = both(f"MCP 服务器 {asker} 提问", f"asked by MCP server {asker}") + ", "
     return printable_lines(
         f"{one['requestId']}  {one.get('toolName')}  ({by}{one.get('source')}, {head})\n{pretty_json(one.get('args'))}"
     )
@@ -71,7 +76,8 @@ class ApprovalQuestions:
         lines = self._lines = self._lines or TerminalLines()
         while waiting := self._approvals.pending():
             pending = waiting[0]
-            print(shown(described(pending, time.time(), self._zone)), file=sys.stderr)
+            told = described(pending, time.time(), self._zone)
+            print(shown(told), file=sys.stderr)
             decided = None
             lines.forget()
             while decided is None and self._approvals.find(pending.id) is not None:
@@ -79,5 +85,16 @@ class ApprovalQuestions:
                 print(question, end=": ", file=sys.stderr, flush=True)
                 line = await lines.next()
                 decided = (False, "") if line is None else decision(line)  # None: nobody is there any more
-            if decided is not None:
-                self._approvals.answer(pending.id, decided[0], by="the terminal", reason=decided[1])
+            if decided is None:
+                continue
+            content = await filled(form_of(told), _say, lines.next) if decided[0] else None
+            if decided[0] and content is None:  # the input has ended
+                decided = (False, "")
+            try:
+                self._approvals.answer(pending.id, decided[0], by="the terminal", reason=decided[1], content=content)
+            except BadRequestError as error:
+                print(error.message, file=sys.stderr)
+
+
+def _say(text: str) -> None:
+    print(text, end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""``vcp approve``: tool calls that wait for a person's word, at the server that owns the home (spec 7.6)."""
+"""``vcp approve``: what waits for a person's word, at the server that owns the home (spec 7.6; D75)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 
+from app.cli.approval_forms import filled, form_of
 from app.cli.approval_questions import decision, shown
 from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, home_folder, home_option, reader, run
 from app.cli.terminal import TerminalLines, printable_lines
 from app.config.keys import server_key
-from app.errors import ConfigError, NotFoundError, both
+from app.errors import BadRequestError, ConfigError, NotFoundError, both
 from app.extend import Json
 from app.home.lock import Owner, owner_of
 from app.home.running_approvals import answer_approval, waiting_approvals
+from app.protocol.json_text import strict_json
 
 LOOK_SECONDS = 1.0
 """How often ``--watch`` asks the server for calls that wait."""
@@ -33,6 +35,13 @@ def add_to(commands: Commands) -> None:
         "--reason", default="", metavar="TEXT", help=both("拒绝的理由，会告诉模型", "why; the model is told")
     )
     parser.add_argument(
+        "--content",
+        metavar="JSON",
+        help=both(
+            "对 MCP 服务器提问的回答：表单字段的 JSON 对象", "answer to an MCP server: the form's fields as JSON"
+        ),
+    )
+    parser.add_argument(
         "--watch",
         action="store_true",
         help=both("在终端逐一询问，直到 Ctrl-C", "ask about one after the other on the terminal, until Ctrl-C"),
@@ -41,12 +50,15 @@ def add_to(commands: Commands) -> None:
 
 
 def _approve(options: argparse.Namespace) -> int:
-    if options.watch and (options.id or options.reject or options.reason):
+    if options.watch and (options.id or options.reject or options.reason or options.content is not None):
         raise ConfigError(both("--watch 不能与其他选项同用", "--watch goes with nothing else"))
     if not options.id and (options.reject or options.reason):
         raise ConfigError(both("请给出要拒绝的请求的 ID", "say which request: its ID is missing"))
     if options.reason and not options.reject:
         raise ConfigError(both("--reason 只与 --reject 同用", "--reason goes with --reject only"))
+    if options.content is not None and (options.reject or not options.id):
+        raise ConfigError(both("--content 用于批准某个 ID", "--content goes with an ID that is approved"))
+    content = _content(options.content)
     config = reader(options)()
     owner = owner_of(home_folder(options))
     if owner is None:
@@ -57,7 +69,7 @@ def _approve(options: argparse.Namespace) -> int:
     if options.watch:
         return run(_watch(owner, key))
     if options.id:
-        return run(_answer(owner, key, options.id, approved=not options.reject, reason=options.reason))
+        return run(_answer(owner, key, options.id, not options.reject, options.reason, content))
     return run(_list(owner, key))
 
 
@@ -67,8 +79,16 @@ async def _list(owner: Owner, key: str) -> int:
     return EXIT_OK
 
 
-async def _answer(owner: Owner, key: str, request_id: str, *, approved: bool, reason: str) -> int:
-    counted, facts = await answer_approval(owner, key, request_id, approved=approved, reason=reason)
+async def _answer(
+    owner: Owner, key: str, request_id: str, approved: bool, reason: str, content: Mapping[str, Json] | None
+) -> int:
+    if approved and content is None and sys.stdin.isatty():
+        waiting = await waiting_approvals(owner, key)
+        fields = next((form_of(one) for one in waiting if one["requestId"] == request_id), ())
+        content = await filled(fields, _say, TerminalLines().next) if fields else None
+        if fields and content is None:
+            raise ConfigError(both("表单没有填完", "the form is not complete"))
+    counted, facts = await answer_approval(owner, key, request_id, approved=approved, reason=reason, content=content)
     print(_outcome(facts, counted=counted), file=sys.stdout if counted else sys.stderr)
     return EXIT_OK if counted else EXIT_FAILED
 
@@ -91,10 +111,15 @@ async def _watch(owner: Owner, key: str) -> int:
         request_id = waiting[0]["requestId"]
         decided = decision(word)
         if decided is not None:
+            content = await filled(form_of(waiting[0]), _say, lines.next) if decided[0] else None
+            if decided[0] and content is None:
+                return EXIT_OK
             try:
-                counted, facts = await answer_approval(owner, key, request_id, approved=decided[0], reason=decided[1])
+                counted, facts = await answer_approval(
+                    owner, key, request_id, approved=decided[0], reason=decided[1], content=content
+                )
                 print(_outcome(facts, counted=counted), flush=True)
-            except NotFoundError as error:
+            except (NotFoundError, BadRequestError) as error:
                 print(error.message, flush=True)
         elif word.strip().lower() == "s":
             skipped = [*skipped, request_id][-MAX_SKIPPED:]
@@ -120,6 +145,22 @@ async def _asked(owner: Owner, key: str, one: Mapping[str, Json], lines: Termina
                 return None if await typed is None else ""
     finally:
         typed.cancel()
+
+
+def _content(text: str | None) -> Mapping[str, Json] | None:
+    if text is None:
+        return None
+    try:
+        value: Json = strict_json(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise ConfigError(both("--content 应是一个 JSON 对象", "--content should be a JSON object"))
+    return value
+
+
+def _say(text: str) -> None:
+    print(text, end="", flush=True)
 
 
 def _still_there(one: Mapping[str, Json], waiting: Sequence[Mapping[str, Json]]) -> bool:

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Sequence
 
 from app import __version__
-from app.cli import approve, backup, check, demo, init, keys, node, nodes, restore, serve, tool
+from app.cli import approve, backup, check, demo, init, keys, mcp, mcp_check, modular, node, nodes, restore, serve, tool
 from app.cli.options import EXIT_FAILED, EXIT_USAGE
 from app.errors import VcpError, both
 
-COMMANDS = (serve, init, check, keys, nodes, backup, restore, tool, approve, demo, node)
+COMMANDS = (serve, init, check, keys, nodes, backup, restore, tool, mcp, mcp_check, modular, approve, demo, node)
 """The modules of the commands, in the order of the help; each adds its own arguments."""
 
 

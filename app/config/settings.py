@@ -204,6 +204,9 @@ class Settings(BaseSettings):
     mcp_idle_seconds: Seconds = Field(default=600, alias="MCPIdleSeconds")
     mcp_result_limit_mb: int = Field(default=8, alias="MCPResultLimitMB", ge=1, le=256)
     mcp_question_seconds: Seconds = Field(default=300, alias="MCPQuestionSeconds")
+    mcp_sampling_model: str = Field(default="", alias="MCPSamplingModel")
+    mcp_sampling_max_tokens: int = Field(default=4096, alias="MCPSamplingMaxTokens", ge=1, le=1_000_000)
+    mcp_sampling_per_minute: int = Field(default=10, alias="MCPSamplingPerMinute", ge=1, le=10_000)
 
     # Tool groups, native calls, OpenAPI
     tool_groups_auto: Flag = Field(default=False, alias="ToolGroupsAuto")

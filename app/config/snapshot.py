@@ -28,6 +28,8 @@ class Config:
     operating system first, then those of ``config.env``; child processes inherit it (spec 5.4), so it holds secrets.
     ``file_keys`` are the keys that ``config.env`` mentions, also where the operating system's value won. ``upstreams``
     are the model APIs beside that of ``API_URL``; ``unclosed`` are assignments in the file whose quotes do not close.
+    A command that serves only some plugins names them in ``only_plugins``, and in ``plugin_folder`` where they are
+    looked for in place of the home's ``Plugin/``.
     """
 
     home: Path
@@ -38,6 +40,8 @@ class Config:
     problems: tuple[Problem, ...]
     unclosed: tuple[Entry, ...] = field(default=(), repr=False)
     upstreams: tuple[NamedUpstream, ...] = ()
+    only_plugins: frozenset[str] | None = None
+    plugin_folder: Path | None = None
 
     @property
     def has_model_api(self) -> bool:

@@ -38,11 +38,13 @@ from app.extend.plugins import (
     PluginContext,
     PluginEmbeddings,
     PluginInform,
+    PluginProgress,
     PluginPush,
     PluginTools,
     PluginWait,
 )
 from app.extend.prompts import Found, Piece, PlaceholderSource, Preprocessor, PromptContext, Stage, Trust
+from app.extend.questions import AnswerAction, People, PersonAnswer, PersonQuestion
 from app.extend.server import (
     Access,
     DeclaredRoute,
@@ -57,6 +59,7 @@ from app.extend.server import (
 )
 from app.extend.sockets import DeclaredSocket, Socket, SocketHandler, SocketRequest, SocketSource
 from app.extend.tools import (
+    GROUPS,
     LOCAL,
     CallContext,
     CallTool,
@@ -75,8 +78,10 @@ from app.extend.tools import (
 from app.extend.values import Body, Clock, Dump, Json, Message, no_dump
 
 __all__ = [
+    "GROUPS",
     "LOCAL",
     "Access",
+    "AnswerAction",
     "ApprovalAsked",
     "ApprovalSettled",
     "BackgroundResult",
@@ -116,6 +121,9 @@ __all__ = [
     "NodeLeft",
     "Outcome",
     "PathKey",
+    "People",
+    "PersonAnswer",
+    "PersonQuestion",
     "PhaseDone",
     "Piece",
     "PlaceholderSource",
@@ -123,6 +131,7 @@ __all__ = [
     "PluginContext",
     "PluginEmbeddings",
     "PluginInform",
+    "PluginProgress",
     "PluginPush",
     "PluginTools",
     "PluginWait",

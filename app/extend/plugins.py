@@ -73,6 +73,16 @@ class PluginInform(Protocol):
     def __call__(self, message: Mapping[str, Json]) -> None: ...
 
 
+class PluginProgress(Protocol):
+    """Tells those who wait for a call how far it is; returns at once. Any thread may call it.
+
+    ``progress`` of ``total`` in whatever the plugin counts; it should grow. Clients hear of it at most ten times a
+    second, and only those that asked for it (MCP-12).
+    """
+
+    def __call__(self, call: ToolCall, progress: float, total: float | None = None, message: str = "") -> None: ...
+
+
 class PluginWait(Protocol):
     """Lets a plain method, which runs in a thread, wait for something asynchronous of the server."""
 
@@ -103,6 +113,7 @@ class PluginContext:
     embed: PluginEmbeddings
     push: PluginPush
     inform: PluginInform
+    progress: PluginProgress
     wait: PluginWait
     auth_code: Callable[[], str | None]
     clock: Clock

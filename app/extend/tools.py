@@ -13,6 +13,9 @@ from app.extend.values import Json
 LOCAL = "local"
 """Origin of tools that run on this machine; their descriptions are the operator's own text (D31)."""
 
+GROUPS = "groups"
+"""Origin of the tools that show others and pass calls on to them; what they lead to is judged by its own name."""
+
 
 class Door(StrEnum):
     """Where a tool call came in; the values are those of the log message's ``source`` (decision D66)."""
@@ -93,7 +96,8 @@ class ToolSpec:
     listed but never called (static ones). ``origin`` is ``LOCAL`` or names where the tool comes from. A scheduled call
     that was interrupted is repeated if the tool is ``idempotent`` (D29), and so is a call whose node was lost in the
     middle of it. ``label#tool`` finds nodes that offer a tool with that one of its ``labels``. ``groups`` names
-    what its owner counts it among; those of MCP servers are in the group of their server.
+    what its owner counts it among; those of MCP servers are in the group of their server. ``about`` is what the owner
+    says of the tool as a whole.
     """
 
     name: str
@@ -108,6 +112,7 @@ class ToolSpec:
     push: ToolPush | None = None
     labels: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-from app.errors import ConfigError, NotFoundError, both
+from app.errors import BadRequestError, ConfigError, NotFoundError, both
 from app.extend import Json
 from app.home.lock import Owner
 from app.home.running_server import ask, refused
@@ -23,14 +23,18 @@ async def waiting_approvals(owner: Owner, key: str) -> Sequence[Fields]:
 
 
 async def answer_approval(
-    owner: Owner, key: str, request_id: str, *, approved: bool, reason: str = ""
+    owner: Owner, key: str, request_id: str, *, approved: bool, reason: str = "", content: Fields | None = None
 ) -> tuple[bool, Fields]:
-    """Say yes or no: whether it counted, and what came of the request in the end.
+    """Say yes or no: whether it counted, and what came of the request in the end. ``content`` fills in a form.
 
-    Raises NotFoundError when no such request waits, ConfigError when the server cannot be asked.
+    Raises NotFoundError when no such request waits, BadRequestError when the content does not fit the form, ConfigError
+    when the server cannot be asked.
     """
     path = f"/v1/approvals/{quote(request_id, safe='')}"
-    status, value = await _asked(owner, key, "POST", path, {"approved": approved, "reason": reason})
+    body: dict[str, Json] = {"approved": approved, "reason": reason}
+    if content is not None:
+        body["content"] = dict(content)
+    status, value = await _asked(owner, key, "POST", path, body)
     if status == 404:
         raise NotFoundError(
             both(
@@ -38,6 +42,9 @@ async def answer_approval(
                 f"no request {request_id} waits for approval; vcp approve lists those that do",
             )
         )
+    if status == 400:
+        said = value.get("error")
+        raise BadRequestError(said if isinstance(said, str) else both("回答不符", "the answer does not fit"))
     if status not in (200, 409):
         raise _refused(status, value)
     return status == 200, value

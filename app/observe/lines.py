@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, tzinfo
 from typing import Any, TextIO
 
@@ -16,6 +17,8 @@ _SHARED = "zone_time_message"  # the attribute of a record for what its handlers
 _OFFSET_AT = len("2026-01-05 08:30:00")
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+_PATH = re.compile(r"(?<![\w:/.~…-])(?:/[^\s/:;,'\"<>|()]+){2,}/?|\b[A-Za-z]:\\[^\s:;,'\"<>|()]+")
 
 
 _NOWHERE: Mapping[str, Any] = {
@@ -107,6 +110,34 @@ class LineFormatter(logging.Formatter):
         """The line without traceback."""
         record.message = one_line(record.message)
         return super().formatMessage(record)
+
+
+class BriefLines(LineFormatter):
+    """One line for each message and nothing of this machine: no traceback, no absolute path (mcp.md STD-47).
+
+    Of a message that has several lines the first is told: what follows are details, such as the text of an exception.
+    A path is cut to its last name; ``folders`` are cut out whole first, since only whoever knows them can tell where
+    one with blanks in it ends.
+    """
+
+    def __init__(self, layout: str, zone: tzinfo | None = None, *, folders: Iterable[str] = ()) -> None:
+        super().__init__(layout, zone)
+        known = sorted({folder.rstrip("/\\") for folder in folders} - {""}, key=len, reverse=True)
+        self._folders = re.compile("|".join(map(re.escape, known))) if known else None
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The whole line; of an exception only the name of its class."""
+        kind = type(record.exc_info[1]).__name__ if record.exc_info and record.exc_info[1] is not None else ""
+        brief = copy.copy(record)
+        brief.__dict__.pop(_SHARED, None)
+        brief.msg, brief.args = self._clean(record.getMessage().partition("\n")[0]) + (f" ({kind})" if kind else ""), ()
+        brief.exc_info = brief.exc_text = brief.stack_info = None
+        return super().format(brief)
+
+    def _clean(self, text: str) -> str:
+        if self._folders is not None:
+            text = self._folders.sub("…", text)
+        return _PATH.sub(lambda found: re.split(r"[\\/]", found[0].rstrip("/\\"))[-1], text)
 
 
 class ScreenLog(logging.StreamHandler[TextIO]):

@@ -189,6 +189,10 @@ class InProcessPlugins:
         if self._running and not self._on_demand and any(self._is_stale(slot) for slot in self._slots.values()):
             self._begin(self._announce_after(self._begin(self._reconcile(), "reload in-process plugins")), "announce")
 
+    async def load_all(self) -> None:
+        """Load now what else waits for its first call; ``problems`` then says what could not be loaded."""
+        await self._reconcile()
+
     async def stop(self) -> None:
         """Stop every plugin, all together, within bounded time."""
         self._running = False

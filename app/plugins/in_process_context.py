@@ -21,6 +21,7 @@ from app.errors import BadRequestError, VcpError, both
 from app.extend import (
     Body,
     CallContext,
+    CallProgress,
     CallTool,
     Clock,
     Door,
@@ -161,6 +162,7 @@ def make_context(
         embed=parts.embed,
         push=use.push,
         inform=use.inform,
+        progress=use.progress,
         wait=use.wait,
         auth_code=parts.auth_code,
         clock=parts.clock,
@@ -242,6 +244,12 @@ class _Use:
         if not isinstance(told, dict) or not isinstance(told.get("type"), str):
             raise NotJsonError(both("消息缺少文本字段 type", "the message has no type, which must be a text"))
         self._publish(Informed(self._name, told))
+
+    def progress(self, call: ToolCall, progress: float, total: float | None = None, message: str = "") -> None:
+        """See ``PluginProgress``."""
+        running = STANDING.get()
+        turn_id = running.context.turn_id if running is not None else ""
+        self._publish(CallProgress(turn_id, call.id, float(progress), None if total is None else float(total), message))
 
     def _publish(self, event: Event) -> None:
         if self._in_loop():

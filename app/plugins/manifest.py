@@ -11,12 +11,15 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from app.config.small_file import read_small
 from app.errors import ManifestError
 from app.extend import Json, ToolCommand, ToolPush
+from app.plugins.group_names import declared_groups
+from app.plugins.manifest_fields import ManifestFields, kind_of
 from app.plugins.timetable import cron_fault
 from app.protocol.json_text import compact_json, strict_json
 
@@ -68,7 +71,7 @@ class Manifest:
     ``timeout`` is in seconds. ``interpreter`` is ``server`` when ``python`` in the command means the interpreter that
     runs the server (D38). ``inherit_env`` says which part of the server's environment the plugin sees: True all of it,
     a set of names a safe base and these (B9). ``cron`` is a sound expression or None. ``eager`` (D24), ``idempotent``
-    (D29) and ``max_running`` are our own.
+    (D29), ``max_running`` and ``groups`` are our own.
     """
 
     name: str
@@ -94,6 +97,7 @@ class Manifest:
     idempotent: bool
     max_running: int | None
     inherit_env: bool | frozenset[str]
+    groups: frozenset[str]
     raw: Mapping[str, Json]
     complaints: tuple[str, ...] = ()
 
@@ -156,26 +160,12 @@ def _load(path: Path) -> Mapping[str, Json]:
     except ValueError as error:
         raise ManifestError(f"{path}: {error}") from error
     if not isinstance(raw, dict):
-        raise ManifestError(f"{path}: must hold a JSON object, not {_kind(raw)}")
+        raise ManifestError(f"{path}: must hold a JSON object, not {kind_of(raw)}")
     return MappingProxyType(raw)
 
 
-def _kind(value: Json) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "a boolean"
-    kinds: dict[type, str] = {str: "a string", dict: "an object", list: "a list"}
-    return kinds.get(type(value), "a number")
-
-
-class _Reader:
+class _Reader(ManifestFields):
     """Turns one JSON object into a Manifest and collects complaints on the way."""
-
-    def __init__(self, path: Path | str, raw: Mapping[str, Json]) -> None:
-        self._path = path
-        self._raw = raw
-        self._complaints: list[str] = []
 
     def manifest(self) -> Manifest:
         raw = self._raw
@@ -185,7 +175,7 @@ class _Reader:
             self._complain("pluginType", f"unknown type {plugin_type!r}, listed but not run")
         entry = raw.get("entryPoint")
         if not isinstance(entry, dict):
-            raise ManifestError(f"{self._path}: field entryPoint: must be an object, is {_kind(entry)}")
+            raise ManifestError(f"{self._path}: field entryPoint: must be an object, is {kind_of(entry)}")
         command_line = self._text(entry, "command", "entryPoint.command")
         script = self._text(entry, "script", "entryPoint.script")
         communication = self._object(raw, "communication", "communication")
@@ -221,57 +211,10 @@ class _Reader:
             idempotent=self._flag(raw, "idempotent", "idempotent", default=False),
             max_running=self._max_running(),
             inherit_env=self._inherit_env(),
+            groups=declared_groups(raw.get("groups"), partial(self._complain, "groups")),
             raw=raw,
             complaints=tuple(self._complaints),
         )
-
-    def _complain(self, field: str, what: str) -> None:
-        self._complaints.append(f"{self._path}: field {field}: {what}")
-
-    def _required_text(self, field: str) -> str:
-        value = self._raw.get(field)
-        if not isinstance(value, str) or not value.strip():
-            found = "missing" if value is None else f"must be a string with text, is {_kind(value)}"
-            raise ManifestError(f"{self._path}: field {field}: {found}")
-        return value.strip()
-
-    def _text(self, holder: Mapping[str, Json], key: str, field: str) -> str:
-        value = holder.get(key)
-        if value is None:
-            return ""
-        if isinstance(value, str):
-            return value
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return str(value)
-        self._complain(field, f"must be a string, is {_kind(value)}; ignored")
-        return ""
-
-    def _flag(self, holder: Mapping[str, Json], key: str, field: str, *, default: bool) -> bool:
-        value = holder.get(key)
-        if value is None:
-            return default
-        if isinstance(value, bool):
-            return value
-        if isinstance(value, str) and value.strip().lower() in ("true", "false"):
-            return value.strip().lower() == "true"
-        self._complain(field, f"must be true or false, is {_kind(value)}; ignored")
-        return default
-
-    def _object(self, holder: Mapping[str, Json], key: str, field: str) -> Mapping[str, Json]:
-        value = holder.get(key)
-        if isinstance(value, dict):
-            return value
-        if value is not None:
-            self._complain(field, f"must be an object, is {_kind(value)}; ignored")
-        return {}
-
-    def _list(self, holder: Mapping[str, Json], key: str, field: str) -> list[Json]:
-        value = holder.get(key)
-        if isinstance(value, list):
-            return value
-        if value is not None:
-            self._complain(field, f"must be a list, is {_kind(value)}; ignored")
-        return []
 
     def _timeout(self, communication: Mapping[str, Json], plugin_type: str) -> float:
         default = DEFAULT_ASYNC_SECONDS if plugin_type == "asynchronous" else DEFAULT_SECONDS
@@ -312,7 +255,7 @@ class _Reader:
                     description=value["description"] if isinstance(value.get("description"), str) else "",
                 )
             else:
-                self._complain(f"configSchema.{key}", f"must be a type word or an object, is {_kind(value)}; ignored")
+                self._complain(f"configSchema.{key}", f"must be a type word or an object, is {kind_of(value)}; ignored")
         return MappingProxyType(settings)
 
     def _commands(self, capabilities: Mapping[str, Json]) -> tuple[ToolCommand, ...]:
@@ -321,20 +264,22 @@ class _Reader:
         for index, entry in enumerate(self._list(capabilities, "invocationCommands", field)):
             place = f"{field}[{index}]"
             if not isinstance(entry, dict):
-                self._complain(place, f"must be an object, is {_kind(entry)}; ignored")
+                self._complain(place, f"must be an object, is {kind_of(entry)}; ignored")
                 continue
             command = self._text(entry, "command", f"{place}.command")
             own = self._text(entry, "toolName", f"{place}.toolName")
-            parameters = self._object(entry, "parameters", f"{place}.parameters") if entry.get("parameters") else None
             commands.append(
                 ToolCommand(
                     id=self._text(entry, "commandIdentifier", f"{place}.commandIdentifier") or command or own,
                     command=command,
                     description=self._text(entry, "description", f"{place}.description"),
                     example=self._text(entry, "example", f"{place}.example"),
-                    parameters=parameters or None,
+                    parameters=self._declared(entry, "parameters", place),
                     typed=self._flag(entry, "typed", f"{place}.typed", default=False),
                     tool_name=own or None,
+                    title=self._text(entry, "title", f"{place}.title"),
+                    output_schema=self._declared(entry, "outputSchema", place),
+                    annotations=self._declared(entry, "annotations", place),
                 )
             )
         return tuple(commands)

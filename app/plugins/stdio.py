@@ -250,6 +250,8 @@ def tool_spec(plugin: Plugin) -> ToolSpec:
         max_running=manifest.max_running,
         push=manifest.push,
         labels=frozenset({manifest.plugin_type} if plugin.runs_here else {manifest.plugin_type, "not run here"}),
+        groups=manifest.groups,
+        about=manifest.description,
     )
 
 

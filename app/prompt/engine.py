@@ -18,7 +18,7 @@ from app.prompt.pieces import NOT_DATA, PromptText
 from app.prompt.scope import SYSTEM, Scope, folded_role, rules_for
 from app.prompt.settings import PromptSettings
 from app.prompt.sources import Slot, put_in_data
-from app.prompt.tools import ToolDescriptions
+from app.prompt.tools import FurtherTexts, ToolDescriptions, no_further_texts
 from app.prompt.variables import VariableFiles, Variables
 from app.protocol.prompt_texts import SHOW_BASE64
 
@@ -64,11 +64,13 @@ class PromptEngine:
         tools: Callable[[], Mapping[str, ToolSpec]],
         sources: Sequence[PlaceholderSource] = (),
         clock: Clock = time.time,
+        further_tools: Callable[[], FurtherTexts] = lambda: no_further_texts,
     ) -> None:
         self._settings = settings
         self._agents = agents
         self._variables = Variables(settings, files)
         self._tools = tools
+        self._further_tools = further_tools
         self._before = tuple(source for source in sources if not source.after_detectors)
         self._after = tuple(source for source in sources if source.after_detectors)
         self._clock = clock
@@ -90,7 +92,7 @@ class PromptEngine:
 
         templates = self._templates(slots, model, budget)
         if templates:
-            tools = ToolDescriptions(self._tools(), self._is_filled)
+            tools = ToolDescriptions(self._tools(), self._is_filled, self._further_tools())
             await asyncio.to_thread(self._expand_operator_text, templates, tools)
         count.done("operator_text")
         await put_in_data(slots, self._before, context, budget, self._settings.limits)

@@ -1,11 +1,12 @@
-"""``{{VCP<Plugin>}}`` and ``{{VCPAllTools}}`` (3.2 C8, C9)."""
+"""``{{VCP<Plugin>}}`` and ``{{VCPAllTools}}`` (3.2 C8, C9), and what stands for groups of tools."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from app.extend import LOCAL, Piece, ToolSpec, Trust
+from app.extend import GROUPS, LOCAL, Piece, ToolSpec, Trust
 from app.prompt.limits import Budget
 from app.prompt.pieces import NOT_DATA, PromptText
 from app.protocol.prompt_texts import NO_TOOLS, TOOL_SEPARATOR
@@ -14,19 +15,39 @@ from app.tools.descriptions import describe
 TOOL = re.compile(r"\{\{VCP([^{}\r\n]+)\}\}")
 ALL_TOOLS = "AllTools"
 
+FurtherTexts = Callable[[str], Sequence[Piece] | None]
+"""What stands for ``{{VCP<name>}}`` beside the tools, by ``name``; None for what is no name of these."""
+
+
+def no_further_texts(name: str) -> None:
+    """The ``FurtherTexts`` of those who have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTools:
+    """What prompts can say of tools: those of now, and what else stands for tools now."""
+
+    specs: Callable[[], Mapping[str, ToolSpec]]
+    further: Callable[[], FurtherTexts] = lambda: no_further_texts
+
 
 class ToolDescriptions:
     """Replaces tool placeholders by the tools of one moment.
 
     Texts of manifests on this machine are operator text; those that came from nodes and MCP servers are data (D31).
-    ``claimed`` says whether somebody else fills a placeholder: a tool from elsewhere does not take it away (B16).
+    ``claimed`` says whether somebody else fills a placeholder: a tool from elsewhere does not take it away (B16), and
+    neither does what ``further`` has for names that are no tool's, such as groups.
     """
 
     def __init__(
-        self, tools: Mapping[str, ToolSpec], claimed: Callable[[str], bool] = lambda placeholder: False
+        self,
+        tools: Mapping[str, ToolSpec],
+        claimed: Callable[[str], bool] = lambda placeholder: False,
+        further: FurtherTexts = no_further_texts,
     ) -> None:
         self._tools = tools
         self._claimed = claimed
+        self._further = further
 
     def expand(self, text: PromptText, budget: Budget) -> PromptText:
         """Put in the descriptions that ``text`` asks for; tools without one and unknown names stay as written."""
@@ -38,6 +59,8 @@ class ToolDescriptions:
                 pieces: tuple[Piece, ...] = (piece,)
             elif name == ALL_TOOLS:
                 pieces = self._all()
+            elif (found := self._further(name)) is not None and not self._is_taken(name, match[0]):
+                pieces = tuple(found)
             else:
                 return None
             budget.spend(f"VCP{name}", pieces)
@@ -57,9 +80,9 @@ class ToolDescriptions:
 
     def _all(self) -> tuple[Piece, ...]:
         pieces: list[Piece] = []
-        for name in self._tools:
+        for name, spec in self._tools.items():
             piece = self._piece(name)
-            if piece is not None:
+            if piece is not None and spec.origin != GROUPS:  # these only lead to what is listed here anyway
                 if pieces:
                     pieces.append(Piece(TOOL_SEPARATOR, f"VCP{ALL_TOOLS}", Trust.OPERATOR))
                 pieces.append(piece)

@@ -181,3 +181,7 @@ def node_timed_out(tool: str, node: str, seconds: float) -> str:
 def node_not_connected(node: str) -> str:
     """The error of a call whose node is not there."""
     return f"Distributed server {node} is not connected or ready."
+
+
+MCP_ERROR_PREFIX = "错误："
+"""Begins the text of a failed call that an MCP client reads (mcp.md MCP-24, STD-35)."""

@@ -98,3 +98,13 @@ def diary_cut(name: str, characters: int) -> str:
         f"[{name}日记本超过 {characters} 字，较早的内容已省略 / "
         f"notebook longer than {characters} characters, the earlier part is left out]"
     )
+
+
+def tool_group_heading(name: str) -> str:
+    """Stands before the tools of a group that fits the conversation; not a wire literal."""
+    return f"[与当前对话相关的工具组：{name}]\n"
+
+
+def tool_group_rest(name: str, tools: int) -> str:
+    """Stands for the tools of a group that had no room; not a wire literal."""
+    return f"（工具组 {name} 另有 {tools} 个工具，可用 get-modular-tools 查看）"

@@ -20,13 +20,14 @@ T = TypeVar("T")
 class InForce:
     """The configuration of now, which a reload replaces whole, and what follows from it.
 
-    Parts never keep a value from here: they get the object or one of its methods, and ask at each use.
+    Parts never keep a value from here: they get the object or one of its methods, and ask at each use. ``owns_home`` is
+    true for the one process of the installation that runs what runs once (D88).
     """
 
     def __init__(self, config: Config, key: str, *, owns_home: bool = True) -> None:
         self.config = config
         self.key = key
-        self._owns_home = owns_home
+        self.owns_home = owns_home
         self._address = ""
 
     @property
@@ -67,7 +68,7 @@ class InForce:
     def callback_base(self) -> str:
         """Where background plugins call back: the configured base, or this server's own (D19)."""
         address = self._address or own_address(self.settings.host, self.settings.port)
-        if self._address and not self._owns_home:
+        if self._address and not self.owns_home:
             return f"{address}/plugin-callback"  # what is configured is the address of the server that owns the home
         return self.settings.callback_base_url or f"{address}/plugin-callback"
 

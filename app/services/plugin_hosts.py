@@ -53,9 +53,19 @@ def search_plugins(in_force: InForce, before: PluginSet | None = None) -> Plugin
 
     What cannot be read is as in ``before``.
     """
-    roots = dict.fromkeys(root.resolve() for root in (in_force.home / "Plugin", program_plugins()))
-    search_path = in_force.config.environ.get("PATH", os.defpath)
-    return discover(tuple(roots), dotenv.parse_values, before, search_path=search_path)
+    config = in_force.config
+    first = config.plugin_folder or in_force.home / "Plugin"
+    roots = dict.fromkeys(root.resolve() for root in (first, program_plugins()))
+    search_path = config.environ.get("PATH", os.defpath)
+    found = discover(tuple(roots), dotenv.parse_values, before, search_path=search_path)
+    return found if config.only_plugins is None else _only(config.only_plugins, found)
+
+
+def _only(names: frozenset[str], found: PluginSet) -> PluginSet:
+    """The plugins of these names, and what is odd about them; all others are as if they were not there."""
+    plugins = tuple(plugin for plugin in found.plugins if plugin.name in names)
+    problems = tuple(complaint for plugin in plugins for complaint in plugin.manifest.complaints)
+    return PluginSet(plugins, problems, ported=tuple(plugin for plugin in found.ported if plugin.name in names))
 
 
 def process_limits(settings: Settings) -> Limits:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 
-from app.extend import PlaceholderSource, ToolSpec
+from app.extend import PlaceholderSource
 from app.prompt.agents import AgentBook
 from app.prompt.background_results import BackgroundResultSource
 from app.prompt.diaries import AllDiariesSource, DiarySource, Notebooks
@@ -13,6 +13,7 @@ from app.prompt.emoji_lists import LISTS_FOLDER, EmojiListSource
 from app.prompt.engine import PromptEngine
 from app.prompt.files import TextFiles
 from app.prompt.settings import PromptSettings
+from app.prompt.tools import DescribedTools
 from app.prompt.variables import VariableFiles
 from app.services.in_force import InForce
 from app.tools.background_results import BackgroundResults
@@ -33,7 +34,7 @@ class PromptFiles:
 def prompt_engine(
     in_force: InForce,
     files: PromptFiles,
-    specs: Callable[[], Mapping[str, ToolSpec]],
+    tools: DescribedTools,
     *,
     image_key: str,
     background_results: BackgroundResults,
@@ -50,7 +51,7 @@ def prompt_engine(
         _prompt_settings(in_force, image_key),
         files.agents,
         files.variables,
-        specs,
+        tools.specs,
         (
             files.emoji_lists,
             DiarySource(notebooks),
@@ -59,6 +60,7 @@ def prompt_engine(
             *placeholders,
         ),
         time.time,
+        tools.further,
     )
 
 

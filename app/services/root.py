@@ -99,7 +99,6 @@ class Services:
         pace: Pace | None = None,
     ) -> None:
         self.in_force = InForce(config, key, owns_home=owns_home)
-        self.owns_home = owns_home
         self.started = False
         self.stopping = Stopping(
             lambda: self.settings.shutdown_seconds, lambda: max(END_SECONDS, self.settings.plugin_stop_seconds + 4)
@@ -152,10 +151,10 @@ class Services:
         self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.statics, self.in_process)
 
         # The Model Context Protocol: whose tools we use, who uses ours, and groups of tools.
-        self.mcp = Mcp(self.in_force, self.events, router=lambda: self.router, new_id=self._ids.new)
+        own = (lambda: self.upstream, self.model_redirect), secrets
+        self.mcp = Mcp(self.in_force, self.events, lambda: self.router, lambda: self.approvals, self._ids.new, *own)
         self.routes = (*routes, self.in_process, *self.mcp.routes)
         self._placeholders += self.mcp.placeholders
-        self._preprocessors += self.mcp.preprocessors
         self._lifecycles += self.mcp.lifecycles
 
         # Who is connected over a WebSocket.
@@ -193,7 +192,7 @@ class Services:
         )
 
         # Turns.
-        self._prompt_files = prompts.PromptFiles(self.in_force)
+        self.prompt_files = prompts.PromptFiles(self.in_force)
         self.turn_parts = self._turn_parts()
         self.in_process.changed(self._renew_turn_parts)
         self.inner_chat = InnerChat(
@@ -310,8 +309,8 @@ class Services:
     def _turn_parts(self) -> TurnParts:
         engine = prompts.prompt_engine(
             self.in_force,
-            self._prompt_files,
-            self.router.specs,
+            self.prompt_files,
+            self.mcp.described_tools,
             image_key=self.found_plugins.image_key,
             background_results=self.background_results,
             placeholders=self._placeholder_sources(),
@@ -320,7 +319,7 @@ class Services:
             self.in_force,
             upstream=self.upstream,
             engine=engine,
-            preprocessors=self._preprocessors,
+            preprocessors=(*self._preprocessors, *self.mcp.in_force_preprocessors()),
             router=self.router,
             events=self.events,
             background=self.background,
@@ -335,9 +334,9 @@ class Services:
         self.turn_parts = self._turn_parts()
 
     def _file_watcher(self, pace: Pace | None) -> Watcher | None:
-        if self._read_config is None or not (self.owns_home and self.settings.live_reload):
+        if self._read_config is None or not (self.in_force.owns_home and self.settings.live_reload):
             return None
-        agents = self._prompt_files.agents
+        agents = self.prompt_files.agents
         return home_watcher(self.in_force.home, pace, agents, lambda: self.found_plugins, self.reload)
 
     @property
@@ -363,7 +362,7 @@ class Services:
             await self.upstream.start()
             at_the_end(self.plugins.stop)
             await self.plugins.start()
-            if self.owns_home:
+            if self.in_force.owns_home:
                 at_the_end(self.statics.stop)
                 await self.statics.start()
                 await asyncio.to_thread(self.background_results.sweep)
@@ -374,7 +373,7 @@ class Services:
             for part in self._lifecycles:
                 at_the_end(part.stop)
                 await part.start()
-            if self.owns_home:  # after all that bring tools: tasks that are due run at once
+            if self.in_force.owns_home:  # after all that bring tools: tasks that are due run at once
                 at_the_end(self.schedule.stop)
                 await self.schedule.start()
             at_the_end(self._reloader.stop)

@@ -37,11 +37,22 @@ class Stopping:
         self._timer = timer
         self._until: float | None = None
         self._waiting: set[asyncio.Event] = set()
+        self._told: list[Callable[[], None]] = []
 
     @property
     def begun(self) -> bool:
         """True from the first call of ``begin``."""
         return self._until is not None
+
+    def at_begin(self, told: Callable[[], None]) -> None:
+        """Call ``told`` once, when the stop begins: for what only waits for news and would be waited for itself.
+
+        It is called at once when that was already. It must be quick and must not raise.
+        """
+        if self.begun:
+            told()
+        else:
+            self._told.append(told)
 
     def begin(self, seconds: float | None = None) -> None:
         """The stop begins, with ``seconds`` for running work or the grace; later calls can only shorten it."""
@@ -53,6 +64,8 @@ class Stopping:
         self._until = until if self._until is None else min(self._until, until)
         for changed in self._waiting:
             changed.set()
+        while self._told:
+            self._told.pop(0)()
 
     def left(self) -> float:
         """Seconds that running work still has."""

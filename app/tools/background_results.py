@@ -12,7 +12,7 @@ import logging
 import os
 import stat
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -98,6 +98,24 @@ class BackgroundResults:
         except (OSError, ValueError, RecursionError) as error:
             log.warning("result %s cannot be read: %s", name, error)
             return Missing.UNREADABLE
+
+    def stored(self, plugins: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Plugin and task of each result of these plugins, in no order; of names that may be split in several ways the
+        longest plugin is meant. Blocks.
+        """
+        longest_first = sorted(plugins, key=len, reverse=True)
+        try:
+            names = [entry.name for entry in self._folder.iterdir()]
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            log.warning("%s cannot be listed: %s", self._folder, error)
+            return
+        for name in names:
+            stem = name.removesuffix(".json")
+            plugin = next((plugin for plugin in longest_first if stem.startswith(f"{plugin}-")), None)
+            if plugin is not None and stem != name and len(stem) > len(plugin) + 1:
+                yield plugin, stem[len(plugin) + 1 :]
 
     def stored_since(self, plugin: str, task: str, moment: float) -> bool:
         """Whether a result of this task was written after ``moment`` (epoch). Blocks."""

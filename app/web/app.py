@@ -14,6 +14,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app import __version__
 from app.extend import Access, Reloaded, RouteSource
 from app.services import Services
+from app.services.mcp_http import McpHttp
+from app.services.mcp_shelves import give_shelves
 from app.web.addresses import client_address
 from app.web.admin_access import AdminAccess
 from app.web.admission import Admission, LimitsOfNow, admission
@@ -27,6 +29,8 @@ from app.web.gate import Gate
 from app.web.health import health_routes
 from app.web.human_tool import human_tool_routes
 from app.web.interrupt import interrupt_routes
+from app.web.mcp import MCP_PATH, McpRoutes
+from app.web.mcp_servers import mcp_servers_routes
 from app.web.metrics import MetricsRoute
 from app.web.models import models_routes
 from app.web.nodes import nodes_routes
@@ -35,6 +39,7 @@ from app.web.pass_through import PassThrough
 from app.web.plugin_callback import CALLBACK_PATHS, plugin_callback_routes
 from app.web.schedule_task import schedule_task_routes
 from app.web.socket_gate import SocketGate
+from app.web.tools_openapi import OpenApiTools
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +60,10 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async with services.running_parts():
             routes.renew()  # plugins have routes when they have started
-            yield
+            try:
+                yield
+            finally:
+                await services.stopping.end(mcp_http.stop)
 
     app = FastAPI(title="vcp-server", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.router.redirect_slashes = False  # the gate has found the path that was meant
@@ -76,11 +84,16 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
         plugin_callback_routes(services, blocks),
         nodes_routes(lambda: services.nodes.list()),
         approvals_routes(services),
+        mcp_servers_routes(services),
     )
     for group in groups:
         app.include_router(group)
     own = [route for holder in (app, *groups) for route in holder.routes if isinstance(route, Route)]
-    routes = _Routes(app, own, lambda: (MetricsRoute(services), PassThrough(services), *services.routes))
+    mcp_http = McpHttp(services.mcp.serving.door, lambda: services.settings, services.stopping)
+    give_shelves(services)
+    mcp = McpRoutes(services, blocks, mcp_http)
+    further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services))
+    routes = _Routes(app, own, lambda: (*further, *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
     routes.gate = Gate(
         CutOff(
@@ -94,8 +107,9 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
         admin=admin,
         sockets=_socket_gate(services, shared),
         tell_themselves=CHAT_PATHS,  # one line for each turn is enough
+        origins_of={MCP_PATH: mcp.allowed_origin},
     )
-    if services.owns_home:  # else nobody knows of this server, and nobody could answer
+    if services.in_force.owns_home:  # else nobody knows of this server, and nobody could answer
         services.approvals.open = True
     services.metrics.watch(
         "vcp_blocked_logins", "Addresses that may not log in as administrator now.", admin.attempts.blocked_addresses

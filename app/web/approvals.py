@@ -1,8 +1,9 @@
-"""``GET /v1/approvals`` and ``POST /v1/approvals/{id}``: calls that wait for a person's word (spec 7.6)."""
+"""``GET /v1/approvals`` and ``POST /v1/approvals/{id}``: what waits for a person's word (spec 7.6; D75)."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -29,7 +30,11 @@ _ANSWER = documented(
     {
         "type": "object",
         "required": ["approved"],
-        "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}},
+        "properties": {
+            "approved": {"type": "boolean"},
+            "reason": {"type": "string"},
+            "content": {"type": "object", "description": "The fields of the form that an MCP server asks for"},
+        },
     },
     "The answer counts",
     (400, 404, 408, 409, 413, 415),
@@ -53,9 +58,9 @@ def approvals_routes(services: Services) -> APIRouter:
             data = await read_body(request.scope, request.receive, BODY_LIMIT)
         except ClientGoneError:
             return Response(status_code=400)
-        approved, reason = read_answer(data)
+        approved, reason, content = read_answer(data)
         by = f"/v1/approvals from {request.scope[CLIENT_IP]}"
-        answered = services.approvals.answer(request_id, approved, by=by, reason=reason)
+        answered = services.approvals.answer(request_id, approved, by=by, reason=reason, content=content)
         settled = services.approvals.settled(request_id)
         if settled is None:
             raise NotFoundError(both("没有这个等待批准的请求", "no request of this id waits for approval"))
@@ -73,19 +78,20 @@ def approvals_routes(services: Services) -> APIRouter:
     return router
 
 
-def read_answer(data: bytes) -> tuple[bool, str]:
-    """Yes or no, and why; BadRequestError for a body that says neither."""
+def read_answer(data: bytes) -> tuple[bool, str, Mapping[str, Json] | None]:
+    """Yes or no, why, and the fields of a form; BadRequestError for a body that says neither."""
     try:
         body: Json = loads_request(data)
     except (ValueError, RecursionError) as error:
         raise BadRequestError(f"{both('请求体不是 JSON', 'the request body is not JSON')}: {error}") from None
     approved = body.get("approved") if isinstance(body, dict) else None
     reason = body.get("reason", "") if isinstance(body, dict) else ""
-    if not isinstance(approved, bool) or not isinstance(reason, str | None):
+    content = body.get("content") if isinstance(body, dict) else None
+    if not isinstance(approved, bool) or not isinstance(reason, str | None) or not isinstance(content, dict | None):
         raise BadRequestError(
             both(
-                "需要布尔值 approved，reason 为可选的文本",
-                "a boolean approved is needed; reason is a text and may be missing",
+                "需要布尔值 approved；可选：文本 reason、对象 content",
+                "a boolean approved is needed; reason is a text and content an object, both may be missing",
             )
         )
-    return approved, reason or ""
+    return approved, reason or "", content

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
@@ -35,6 +35,10 @@ _NO_ROUTE = both("没有此接口", "no route")
 _FORBIDDEN = "Forbidden: Your IP address has been blocked due to suspicious activity."
 
 
+AllowedOrigin = Callable[[Headers], str | None]
+"""The value of ``Access-Control-Allow-Origin`` for a request's headers, None for none."""
+
+
 def log_post(path: str, address: str) -> None:
     """The line that tells where a POST came from (spec 1.1)."""
     log.info("POST %s from %s", shown_path(path), address)
@@ -45,7 +49,8 @@ class Gate:
 
     What a path needs is said by ``table``, which may be replaced at any time; a path without a rule needs the key,
     whether it has a route or not, and everything in the administrators' part needs their login. ``sockets`` is the gate
-    of WebSockets. Nothing of a body is read before the request was seen to be allowed. The log has a line with the
+    of WebSockets, ``origins_of`` says for some paths which pages may read their answers, in place of ``cors_origins``.
+    Nothing of a body is read before the request was seen to be allowed. The log has a line with the
     address for every POST; routes at the paths that ``tell_themselves`` write it.
     """
 
@@ -61,6 +66,7 @@ class Gate:
         admin: AdminAccess,
         sockets: ASGIApp,
         tell_themselves: Iterable[str] = (),
+        origins_of: Mapping[str, AllowedOrigin] | None = None,
     ) -> None:
         self._app = app
         self._key = key
@@ -71,6 +77,7 @@ class Gate:
         self._admin = admin
         self._sockets = sockets
         self._tell_themselves = frozenset(tell_themselves)
+        self._origins_of = origins_of or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or answer it here."""
@@ -87,7 +94,7 @@ class Gate:
         method = scope["method"]
         rule = table.rule(path, method)
         for_admins = is_admin_path(path) or (rule is not None and rule.access is Access.ADMIN)
-        send = self._with_cors(headers, send, for_admins)
+        send = self._with_cors(path, headers, send, for_admins)
         if method == "OPTIONS" and not for_admins:
             await self._preflight(headers, send)
             return
@@ -125,8 +132,11 @@ class Gate:
         self._blocks.wrong_stored_key(address, given)
         return path_key_error(401, path_key.wrong)
 
-    def _with_cors(self, request: Headers, send: Send, for_admins: bool) -> Send:
-        allowed = None if for_admins else self._allowed_origin(request.get("origin"))
+    def _with_cors(self, path: str, request: Headers, send: Send, for_admins: bool) -> Send:
+        own = self._origins_of.get(path)
+        allowed = self._allowed_origin(request.get("origin")) if own is None else own(request)
+        if for_admins:
+            allowed = None
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from app.observe.lines import MAX_MESSAGE_CHARS, LineFormatter, PlainRecord, ScreenLog, set_log
+from app.observe.lines import MAX_MESSAGE_CHARS, BriefLines, LineFormatter, PlainRecord, ScreenLog, set_log
 
 
 def written(message: str, *arguments: object, fault: BaseException | None = None) -> str:
@@ -157,3 +157,34 @@ def test_a_filter_of_the_screen_has_its_way() -> None:
     screen.handle(PlainRecord("x", logging.INFO, "f", 1, "a secret", (), None))
     screen.handle(PlainRecord("x", logging.INFO, "f", 1, "a word", (), None))
     assert stream.getvalue() == "a word\n"
+
+
+def brief(message: str, *arguments: object, exc_info: object = None, folders: tuple[str, ...] = ()) -> str:
+    formatter = BriefLines("%(levelname)s %(message)s", ZoneInfo("UTC"), folders=folders)
+    return formatter.format(PlainRecord("x", logging.ERROR, "f", 1, message, arguments, exc_info))
+
+
+def test_a_brief_line_has_no_stack_and_of_an_exception_only_its_kind() -> None:
+    """STD-47."""
+    try:
+        raise RuntimeError("a secret")
+    except RuntimeError as error:
+        line = brief("it failed in %s", "here", exc_info=(type(error), error, error.__traceback__))
+    assert line == "ERROR it failed in here (RuntimeError)"
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("/home/somebody/books/a.txt: cannot be read", "a.txt: cannot be read"),
+        ("in /var/lib/x/ and '/etc/passwd'", "in x and 'passwd'"),
+        (r"C:\Users\somebody\a.txt is gone", "a.txt is gone"),
+        ("/a folder/with blanks/config.env:3: wrong", "…/config.env:3: wrong"),
+        ("see https://example.com/a/b and 1/2/3 and a/b", "see https://example.com/a/b and 1/2/3 and a/b"),
+        ("中文 / English", "中文 / English"),
+        ("one line\nand its details", "one line"),
+    ],
+)
+def test_a_brief_line_names_no_place_of_this_machine(message: str, line: str) -> None:
+    """STD-47."""
+    assert brief(message, folders=("/a folder/with blanks", "/")) == f"ERROR {line}"

@@ -14,7 +14,7 @@ import pytest
 
 from app.demo.script import Answer, Received, Reply, json_reply, say
 from app.demo.scripted import ScriptedUpstream
-from app.extend import CallContext, CallStarted, Door, ErrorKind, Informed, Pushed, ToolCall, TurnFinished
+from app.extend import CallContext, CallProgress, CallStarted, Door, ErrorKind, Informed, Pushed, ToolCall, TurnFinished
 from app.plugins.in_process_context import STORES, store_dir
 from tests.plugins.modules import alone, call, serving, write_module
 from tests.server import ECHO, call_text, chat_body, run, running, write_plugin
@@ -299,6 +299,31 @@ def test_a_push_is_an_event_at_once_from_the_loop_and_from_threads(alone: Path, 
             services.events.listen(pushed.append, Pushed)  # type: ignore[arg-type]  # only of this kind
             assert (await call(services, "X")).ok
             assert pushed == [Pushed("X", "note", {"a": 1}, "VCPLog"), Pushed("X", "all", [], None)]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("method", ["async def", "def"])
+def test_progress_is_an_event_at_once_from_the_loop_and_from_threads(alone: Path, method: str) -> None:
+    body = "context.progress(call, 1, 4, 'a')\ncontext.progress(call, 2.5)\nreturn 1"
+    write_module(alone, "X", plugin(body, method))
+
+    async def main() -> None:
+        async with serving(alone) as services:
+            told: list[CallProgress] = []
+            services.events.listen(told.append, CallProgress)  # type: ignore[arg-type]  # only of this kind
+            assert (await call(services, "X")).ok
+            assert told == [CallProgress("t", "c1", 1, 4, "a"), CallProgress("t", "c1", 2.5, None, "")]
+
+    asyncio.run(main())
+
+
+def test_progress_that_is_no_number_is_an_error_of_the_plugin(alone: Path) -> None:
+    write_module(alone, "X", plugin("context.progress(call, 'half')"))
+
+    async def main() -> None:
+        async with serving(alone) as services:
+            assert not (await call(services, "X")).ok
 
     asyncio.run(main())
 

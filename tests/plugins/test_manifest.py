@@ -68,6 +68,9 @@ def test_every_field_is_read(tmp_path: Path) -> None:
                     "parameters": {"type": "object"},
                     "typed": True,
                     "toolName": "echo_say",
+                    "title": "说",
+                    "outputSchema": {"type": "object"},
+                    "annotations": {"readOnlyHint": True},
                 },
                 {"command": "plain", "description": "p"},
             ],
@@ -77,7 +80,9 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     say, plain = manifest.commands
     assert (say.id, say.command, say.description, say.example) == ("Say", "say", "two\nlines", "e")
     assert (say.parameters, say.typed, say.tool_name) == ({"type": "object"}, True, "echo_say")
+    assert (say.title, say.output_schema, say.annotations) == ("说", {"type": "object"}, {"readOnlyHint": True})
     assert (plain.id, plain.parameters, plain.typed, plain.tool_name) == ("plain", None, False, None)
+    assert (plain.title, plain.output_schema, plain.annotations) == ("", None, None)
     assert manifest.display == "回声"
     assert manifest.timeout == 1.5
     assert manifest.cron == "0 8 * * 0"
@@ -145,9 +150,21 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
             {"capabilities": {"invocationCommands": [{"command": "a"}, {"description": []}]}},
             "field capabilities.invocationCommands[1].description",
         ),
+        (
+            {"capabilities": {"invocationCommands": [{"command": "a", "outputSchema": "x", "annotations": {}}]}},
+            "field capabilities.invocationCommands[0].outputSchema: must be an object",
+        ),
+        (
+            {"capabilities": {"invocationCommands": [{"command": "a", "annotations": [1], "outputSchema": None}]}},
+            "field capabilities.invocationCommands[0].annotations: must be an object",
+        ),
         ({"capabilities": {"systemPromptPlaceholders": [{}]}}, "field capabilities.systemPromptPlaceholders[0]"),
         ({"configSchema": {"A": 5}}, "field configSchema.A"),
         ({"maxRunning": 0}, "field maxRunning"),
+        ({"groups": 7}, "field groups"),
+        ({"groups": ["good", "{bad}"]}, "field groups"),
+        ({"groups": [None]}, "field groups"),
+        ({"groups": [f"g{number}" for number in range(21)]}, "field groups"),
         ({"eager": "maybe"}, "field eager"),
         ({"pluginType": "newKind"}, "field pluginType: unknown type 'newKind'"),
         ({"inheritEnv": "no"}, "field inheritEnv"),
@@ -209,7 +226,16 @@ JSON = st.recursive(
 FIELDS = st.sampled_from(
     [
         *("name", "pluginType", "entryPoint", "displayName", "communication", "configSchema", "capabilities"),
-        *("webSocketPush", "eager", "idempotent", "maxRunning", "inheritEnv", "requiresAdmin", "hasApiRoutes"),
+        *(
+            "webSocketPush",
+            "eager",
+            "idempotent",
+            "maxRunning",
+            "inheritEnv",
+            "requiresAdmin",
+            "hasApiRoutes",
+            "groups",
+        ),
         "refreshIntervalCron",
     ]
 )
@@ -233,3 +259,17 @@ def test_a_type_that_cannot_run_inside_the_server_is_told_so(tmp_path: Path, kin
     (complaint,) = read(tmp_path, pluginType=kind, **direct).complaints
     assert f"pluginType: {kind} cannot be a module of the server" in complaint
     assert read(tmp_path, pluginType="service", **direct).complaints == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "groups"),
+    [
+        ("maths", {"maths"}),
+        (["maths", " 图像 "], {"maths", "图像"}),
+        ([], set()),
+        (None, set()),
+        (["a\nb", "good"], {"good"}),
+    ],
+)
+def test_a_plugin_may_be_in_groups(tmp_path: Path, written: Any, groups: set[str]) -> None:
+    assert read(tmp_path, groups=written).groups == groups

@@ -18,6 +18,7 @@ from app.prompt.engine import ExpandedPrompt, PromptEngine, Publish
 from app.prompt.files import TextFiles
 from app.prompt.scope import EVERY_ROLE
 from app.prompt.settings import PromptSettings
+from app.prompt.tools import FurtherTexts, no_further_texts
 from app.prompt.variables import VariableFiles
 
 NOW = datetime(2026, 1, 4, 17, 2, 3, tzinfo=UTC).timestamp()
@@ -56,6 +57,7 @@ class Home:
         sources: Sequence[PlaceholderSource] = (),
         now: float = NOW,
         publish: Publish | None = None,
+        further: FurtherTexts = no_further_texts,
     ) -> ExpandedPrompt:
         engine = PromptEngine(
             settings or PromptSettings(),
@@ -64,6 +66,7 @@ class Home:
             lambda: tools or {},
             (DiarySource(self.notebooks), AllDiariesSource(self.notebooks), *sources),
             lambda: now,
+            lambda: further,
         )
         return asyncio.run(engine.expand(messages, model, publish=publish))
 

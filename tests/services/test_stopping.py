@@ -124,3 +124,16 @@ def test_the_fault_of_a_part_comes_out_and_a_part_that_ends_is_not_hurried() -> 
 
     asyncio.run(main())
     assert ended == ["slow"]
+
+
+def test_who_only_waits_for_news_is_told_once_when_the_stop_begins_and_at_once_after_that() -> None:
+    told: list[str] = []
+    stopping = Stopping(lambda: 10, timer=Hands())
+    stopping.at_begin(lambda: told.append("first"))
+    stopping.at_begin(lambda: told.append("second"))
+    assert told == []
+    stopping.begin(5)
+    stopping.begin(0)
+    assert told == ["first", "second"]
+    stopping.at_begin(lambda: told.append("late"))
+    assert told == ["first", "second", "late"]

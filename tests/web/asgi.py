@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -55,12 +56,16 @@ async def ask(
     """Send one request; header values are written as UTF-8, ``blocks`` may be endless."""
     remaining = iter(blocks)
     reads = 0
+    ended = False
     sent: list[Message] = []
 
     async def receive() -> Message:
-        nonlocal reads
+        nonlocal reads, ended
         reads += 1
+        if ended:
+            await asyncio.Event().wait()  # the client is there and waits for its answer
         block = next(remaining, None)
+        ended = block is None
         return {"type": "http.request", "body": block or b"", "more_body": block is not None}
 
     async def send(message: Message) -> None:

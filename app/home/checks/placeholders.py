@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from app.config.small_file import read_small
 from app.home.checks.findings import Installation, Level
 from app.home.checks.plugins import PluginCheck, PluginState, Status
+from app.mcp.groups.file import FILE_NAME, MAX_FILE_BYTES, GroupFileError, read_groups
 from app.protocol.json_text import strict_json
 from app.protocol.prompt_texts import DIARY_SUFFIX
 
@@ -25,6 +27,7 @@ RECALL = re.compile(
 """Recall forms (3.9)."""
 
 EMOJI_SUFFIX = "表情包"
+GROUP_PLACEHOLDER = "VCPToolGroup::"
 EMOJI_LISTS = Path("Plugin", "EmojiListGenerator", "generated_lists")
 
 _BUILT_IN = frozenset(
@@ -37,6 +40,7 @@ _BUILT_IN = frozenset(
         "Time",
         "Today",
         "VCPAllTools",
+        "VCPToolGroups",
         # Only inside prompts of AgentAssistant.
         "AgentName",
         "MaidName",
@@ -97,6 +101,7 @@ class Providers:
         for state in sorted(check.states, key=lambda state: _served(state)):
             for entry in state.manifest.placeholders if state.manifest is not None else ():
                 self._static[entry.placeholder.removeprefix("{{").removesuffix("}}")] = state
+        self._groups = self._known_groups()
         self._image_key = self._config.settings.image_key or self._config.environ.get("Image_Key", "")
         self._workspaces = self._workspace_aliases()
 
@@ -171,7 +176,26 @@ class Providers:
         state = self._check.named(plugin)
         return self._by_plugin(state) if state is not None else _missing(plugin)
 
+    def _group(self, name: str) -> Verdict | None:
+        if name in self._groups:
+            return None
+        return _wrong(
+            f"没有工具组 {name}；若它是 MCP 服务器则可忽略",
+            f"there is no group {name} of tools; fine if it is an MCP server",
+        )
+
+    def _known_groups(self) -> frozenset[str]:
+        """The groups that the file and manifests name."""
+        named = {name for state in self._check.states if state.manifest is not None for name in state.manifest.groups}
+        try:
+            table, _ = read_groups(read_small(self._home / FILE_NAME, MAX_FILE_BYTES))
+        except (OSError, GroupFileError):
+            table = ()
+        return frozenset({*named, *(group.name for group in table)})
+
     def _tool(self, name: str) -> Verdict | None:
+        if name.startswith(GROUP_PLACEHOLDER):
+            return self._group(name.removeprefix(GROUP_PLACEHOLDER))
         state = self._check.named(name.removeprefix("VCP"))
         if state is not None:
             described = state.manifest is not None and any(command.description for command in state.manifest.commands)

@@ -6,9 +6,10 @@ import logging
 from collections.abc import Callable
 from datetime import tzinfo
 
-from app.errors import both
+from app.errors import BadRequestError, both
 from app.extend import ApprovalAsked, ApprovalSettled, Clock, Event, Json, SocketRequest
 from app.hub.approval.guard import Answered, Approvals, Pending
+from app.hub.approval.question import shown_question
 from app.hub.approval.request import MAX_CHARS, fitted
 from app.hub.clients import Client, ClientType, Message
 from app.hub.hub import Hub
@@ -33,7 +34,7 @@ def described(pending: Pending, now: float, zone: tzinfo, limit: int = MAX_CHARS
     ``timestamp`` is the moment at which this is told, so that with ``approvalTtlMs`` it gives the end of the waiting
     also for those who are told later; ``askedAt`` is when the call was held.
     """
-    return {
+    facts: dict[str, Json] = {
         "requestId": pending.id,
         "toolName": pending.call.tool,
         "maid": pending.call.maid and pending.call.maid[:MAX_MAID_CHARS],
@@ -43,6 +44,9 @@ def described(pending: Pending, now: float, zone: tzinfo, limit: int = MAX_CHARS
         "askedAt": iso_millis(pending.asked_at, zone),
         "source": pending.context.door.value,
     }
+    if pending.question is not None:  # our addition: a server asks; what a client knows to show is in ``args``
+        facts["question"] = shown_question(pending.question, pending.fields)
+    return facts
 
 
 class ApprovalFeed:
@@ -99,7 +103,13 @@ class ApprovalFeed:
             self._tell(client, settled_message(shown, "", None, reason=wrong, late=True))
             return
         said = reason if isinstance(reason, str) else ""
-        answered = self._approvals.answer(request_id, approved, by=_who(client), reason=said)
+        content = fields.get("content")
+        given = content if isinstance(content, dict) else None
+        try:
+            answered = self._approvals.answer(request_id, approved, by=_who(client), reason=said, content=given)
+        except BadRequestError as error:  # the question waits on
+            self._tell(client, settled_message(request_id, "", None, reason=error.message, late=True))
+            return
         if answered is Answered.COUNTED:
             return
         settled = self._approvals.settled(request_id)

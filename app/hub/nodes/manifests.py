@@ -51,7 +51,9 @@ ReadManifest = Callable[[Mapping[str, Json]], ToolSpec]
 """Makes a tool of a manifest with the fields that are kept here; raises ManifestError."""
 
 _KEPT = ("name", "displayName", "pluginType", "communication", "webSocketPush", "eager", "idempotent", "maxRunning")
-_KEPT_OF_COMMAND = ("commandIdentifier", "command", "description", "example", "typed", "toolName", "parameters")
+_OBJECTS_OF_COMMAND = ("parameters", "outputSchema", "annotations")
+_TEXTS_OF_COMMAND = ("commandIdentifier", "command", "description", "example", "typed", "toolName", "title")
+_KEPT_OF_COMMAND = (*_TEXTS_OF_COMMAND, *_OBJECTS_OF_COMMAND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,17 +173,18 @@ def _reduced_command(command: Mapping[str, Json]) -> dict[str, Json]:
         for field in _KEPT_OF_COMMAND
         if (value := command.get(field)) is not None
     }
-    for name in ("command", "commandIdentifier"):
+    for name in ("command", "commandIdentifier", "title"):
         if isinstance(kept.get(name), str):
             kept[name] = _line(kept[name], MAX_DISPLAY_CHARS)
     if "toolName" in kept and not is_tool_name(kept["toolName"]):
         del kept["toolName"]
-    try:
-        fits = len(orjson.dumps(kept.get("parameters"))) <= MAX_SCHEMA_BYTES
-    except TypeError:
-        fits = False
-    if not fits:
-        del kept["parameters"]
+    for name in _OBJECTS_OF_COMMAND:
+        try:
+            fits = len(orjson.dumps(kept.get(name))) <= MAX_SCHEMA_BYTES
+        except TypeError:
+            fits = False
+        if not fits:
+            del kept[name]
     return kept
 
 
@@ -208,8 +211,9 @@ def _size(spec: ToolSpec) -> int:
 
 
 def _size_of_command(command: ToolCommand) -> int:
-    schema = 0 if command.parameters is None else len(orjson.dumps(command.parameters))
-    return len(command.id) + len(command.command) + len(command.description) + len(command.example) + schema
+    objects = (command.parameters, command.output_schema, command.annotations)
+    texts = (command.id, command.command, command.description, command.example, command.title)
+    return sum(map(len, texts)) + sum(len(orjson.dumps(one)) for one in objects if one is not None)
 
 
 def _labels(value: Json) -> tuple[str, ...]:

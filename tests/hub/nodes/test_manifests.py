@@ -121,6 +121,20 @@ def test_odd_fields_cost_themselves_and_nothing_else() -> None:
     assert (two.command, len(two.description), two.parameters) == ("two lines", node_manifests.MAX_TEXT_CHARS, None)
 
 
+def test_what_mcp_clients_are_told_of_a_command_comes_along_within_limits() -> None:
+    """Title, output schema and annotations (MCP-20, MCP-23, MCP-25)."""
+    good = {
+        "command": "a",
+        "title": "two\nlines",
+        "outputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": True},
+    }
+    large = {"command": "b", "outputSchema": {"a": "x" * 300_000}, "annotations": {"a": "x" * 300_000}}
+    one, two = read(manifest("A", capabilities={"invocationCommands": [good, large]})).tools["A"].commands
+    assert (one.title, one.output_schema, one.annotations) == ("two lines", {"type": "object"}, {"readOnlyHint": True})
+    assert (two.title, two.output_schema, two.annotations) == ("", None, None)
+
+
 @pytest.mark.parametrize(("said", "seconds"), [(1e300, 86_400), (-5, 60), (0, 60), (True, 60), ("1500", 1.5), ([], 60)])
 def test_time_limits_are_sane(said: Any, seconds: float) -> None:
     assert read(manifest("A", communication={"timeout": said})).tools["A"].timeout == seconds

@@ -1,0 +1,39 @@
+"""What the client of one MCP server gets from the rest of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.extend import Json
+from app.mcp.client.server_entry import ServerEntry
+from app.mcp.client.status import ServerLimits
+
+if TYPE_CHECKING:
+    from app.mcp.client.questions import Questions
+
+
+@dataclass(slots=True)
+class Around:
+    """``environ`` is the environment of this process, and ``ours`` tells the names in it that no child inherits (D72).
+
+    ``questions`` makes the callbacks of a new connection, ``sign_in`` what signs in at a server (an ``httpx2.Auth``);
+    ``ready(server)`` is called when one lets us in.
+    ``told(server, what)`` is called when its ``tools``, ``prompts`` or ``resources`` have changed, and
+    ``logged(server, level, data, logger)`` when it logs. ``last_details`` is what was known of the last failure.
+    """
+
+    home: Path
+    limits: Callable[[], ServerLimits]
+    environ: Callable[[], Mapping[str, str]]
+    ours: Callable[[str], bool]
+    told: Callable[[str, str], None]
+    logged: Callable[[str, str, Json, str], None]
+    questions: Callable[[ServerEntry], Questions] | None = None
+    sign_in: Callable[[ServerEntry], Any] | None = None
+    ready: Callable[[str], None] = lambda server: None
+    probe_seconds: float = 5.0
+    stop_seconds: float = 2.0
+    last_details: str = ""

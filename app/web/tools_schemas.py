@@ -1,0 +1,184 @@
+"""Schemas of tools as components of an OpenAPI 3.1 document: references lead there, and none leads in a circle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from urllib.parse import unquote
+
+from app.extend import Json
+
+MAX_DEPTH = 64
+"""Schemas nested deeper than this are shown as "anything" from there on."""
+
+MAX_EXPANDED = 5_000
+"""Sub-schemas that a reader meets who puts every reference's target in its place; larger ones are shown open."""
+
+_ONE = (
+    "additionalItems",
+    "additionalProperties",
+    "contains",
+    "contentSchema",
+    "else",
+    "if",
+    "items",
+    "not",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+)
+_MANY = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
+_LIST = ("allOf", "anyOf", "items", "oneOf", "prefixItems")
+_DEFINITIONS = ("$defs", "definitions")
+_REFERENCE = "$ref"
+_DROPPED = frozenset(
+    {"$anchor", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveAnchor", "$recursiveRef", "$schema"}
+)
+
+Schema = Mapping[str, Json]
+
+
+class SchemaTooWideError(Exception):
+    """Whoever puts in the targets of all references gets more than ``MAX_EXPANDED`` sub-schemas."""
+
+
+def component(schema: Schema, name: str) -> dict[str, Json]:
+    """The schema as ``#/components/schemas/<name>`` of a document.
+
+    References within it lead to the same places there. Programs that import tools often put the target in the place of
+    each reference, so a reference that leads back to where it stands becomes an open schema (P87), one to another
+    document too, and a schema that would grow beyond ``MAX_EXPANDED`` is replaced by an open object. What is not read
+    as a schema (``enum``, ``default``, ``examples`` …) stays as it was written.
+    """
+    try:
+        cut = _Walk(schema).cut
+    except SchemaTooWideError:
+        kept = {key: schema[key] for key in ("title", "description") if isinstance(schema.get(key), str)}
+        return {**kept, "type": "object", "additionalProperties": True}
+    names = dict(_named_places(schema))
+    return _written(schema, "", f"#/components/schemas/{name}", names, cut, 0)
+
+
+def _children(schema: Schema, place: str) -> Iterator[tuple[str, str, str | int | None, Json]]:
+    """Every sub-schema: its place, the keyword, the key below it (None: the keyword's own value), the value."""
+    for keyword in _ONE:
+        if isinstance(value := schema.get(keyword), Mapping):
+            yield f"{place}/{keyword}", keyword, None, value
+    for keyword in _MANY:
+        if isinstance(values := schema.get(keyword), Mapping):
+            for key, value in values.items():
+                if isinstance(value, Mapping):
+                    yield f"{place}/{keyword}/{_escaped(key)}", keyword, key, value
+    for keyword in _LIST:
+        if isinstance(listed := schema.get(keyword), list):
+            for index, value in enumerate(listed):
+                if isinstance(value, Mapping):
+                    yield f"{place}/{keyword}/{index}", keyword, index, value
+
+
+def _named_places(schema: Schema, place: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """What a reference may call a sub-schema beside its place: ``#anchor`` and ``$id``."""
+    for keyword, mark in (("$anchor", "#"), ("$id", "")):
+        if isinstance(name := schema.get(keyword), str):
+            yield mark + name, place
+    if depth < MAX_DEPTH:
+        for inner, _, _, value in _children(schema, place):
+            if isinstance(value, Mapping):
+                yield from _named_places(value, inner, depth + 1)
+
+
+def _target(reference: str, names: Mapping[str, str]) -> str | None:
+    """The place that a reference means, "" for the whole schema, None when it is in no place of this schema."""
+    if reference in names:
+        return names[reference]
+    if reference == "#":
+        return ""
+    return unquote(reference[1:]) if reference.startswith("#/") else None
+
+
+def _at(schema: Schema, place: str) -> Schema | None:
+    found: Json = schema
+    for part in place.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, Mapping):
+            found = found.get(key)
+        elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+            found = found[int(key)]
+        else:
+            return None
+    return found if isinstance(found, Mapping) else None
+
+
+class _Walk:
+    """Goes wherever references lead; ``cut`` holds the places of those that lead back to themselves or nowhere."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.cut: set[str] = set()
+        self._schema = schema
+        self._names = dict(_named_places(schema))
+        self._open: set[str] = set()
+        self._sizes: dict[str, int] = {}
+        self._visit("", schema, 0)
+
+    def _visit(self, place: str, schema: Schema, depth: int) -> int:
+        """How many sub-schemas stand here when all references are put in."""
+        if place in self._sizes:
+            return self._sizes[place]
+        if place in self._open or depth >= MAX_DEPTH:
+            return 1
+        self._open.add(place)
+        size = 1
+        if isinstance(reference := schema.get(_REFERENCE), str):
+            size += self._follow(place, reference, depth)
+        for inner, keyword, _, value in _children(schema, place):
+            if isinstance(value, Mapping):
+                met = self._visit(inner, value, depth + 1)
+                size += 0 if keyword in _DEFINITIONS else met
+        self._open.discard(place)
+        if size > MAX_EXPANDED:
+            raise SchemaTooWideError
+        self._sizes[place] = size
+        return size
+
+    def _follow(self, place: str, reference: str, depth: int) -> int:
+        target = _target(reference, self._names)
+        found = _at(self._schema, target) if target is not None else None
+        if target is None or found is None or target in self._open or depth + 1 >= MAX_DEPTH:
+            self.cut.add(place)
+            return 0
+        return self._visit(target, found, depth + 1)
+
+
+def _written(
+    schema: Schema, place: str, root: str, names: Mapping[str, str], cut: set[str], depth: int
+) -> dict[str, Json]:
+    """The schema with its references led to ``root``, without those in ``cut``."""
+    if depth >= MAX_DEPTH:
+        return {}
+    written: dict[str, Json] = {key: value for key, value in schema.items() if key not in _DROPPED}
+    if isinstance(reference := written.get(_REFERENCE), str):
+        target = _target(reference, names)
+        if place in cut or target is None:
+            del written[_REFERENCE]
+        else:
+            written[_REFERENCE] = root + target.replace("%", "%25").replace(" ", "%20")
+    for inner, keyword, key, value in _children(schema, place):
+        if not isinstance(value, Mapping):
+            continue
+        new = _written(value, inner, root, names, cut, depth + 1)
+        if key is None:
+            written[keyword] = new
+            continue
+        holder = written[keyword]
+        if holder is schema.get(keyword):  # not yet a copy
+            holder = written[keyword] = list(holder) if isinstance(holder, list) else dict(_mapping(holder))
+        holder[key] = new
+    return written
+
+
+def _mapping(value: Json) -> Mapping[str, Json]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
