@@ -22,6 +22,7 @@ from app.extend import (
     EventSink,
     FoundCall,
     Json,
+    NativeIntake,
     Outcome,
     ToolCall,
     ToolResult,
@@ -90,6 +91,11 @@ class RoundCalls:
         return len(self._calls) + self._archery_count
 
     @property
+    def native(self) -> NativeIntake | None:
+        """What takes our function calls out of the reply, if any were offered."""
+        return self._format.native
+
+    @property
     def normal(self) -> Sequence[ToolCall]:
         """Calls whose results go back to the model, in the order they were written."""
         return self._calls
@@ -122,6 +128,10 @@ class RoundCalls:
             self._calls.append(call)
         if over:
             self._ended(call, ToolResult(error_kind=ErrorKind.LIMIT, message=_over_limit(self._rules.limit)))
+            return
+        if found.refused is not None:
+            self._never_ran(call, found.refused)
+            self._ended(call, found.refused)
             return
         spec = self._find_spec(call.tool)
         if self._rules.eager and (spec is None or spec.eager):
