@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.hub.tool_clients.arguments import MAX_PATTERNS, ArgumentCheck
+from app.hub.tool_clients.arguments import ArgumentCheck
 from app.protocol.tool_socket import ErrorCode, ToolSocketError, checked_schema
+from app.tools.schemas.keywords import MAX_PATTERNS
 
 
 def check(node: Any) -> ArgumentCheck:

@@ -1,0 +1,1 @@
+"""JSON Schemas of tools: whether a value fits (``check``), and what a model reads of them (``text``)."""
