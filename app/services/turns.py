@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
@@ -14,6 +15,7 @@ from app.chat.prepare import Preparation
 from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config.settings import Settings
+from app.errors import both
 from app.extend import CallFormat, Json, PhaseDone, Preprocessor
 from app.observe.bus import EventBus
 from app.observe.dumps import DebugDumps
@@ -24,7 +26,10 @@ from app.services.in_force import InForce
 from app.tools.offers import DoorRules, Offers, restricted_naming
 from app.tools.rendering import ResultFormat
 from app.tools.router import Router
+from app.tools.schemas.check import SchemaError, check_of
 from app.upstream.client import UpstreamClient
+
+log = logging.getLogger(__name__)
 
 
 def turn_parts(
@@ -87,5 +92,13 @@ def call_format(ids: Ids, zone: tzinfo, native: NativeTools, rules: TurnRules) -
 
 
 def fault_of(schema: Mapping[str, Json], value: Json) -> str:
-    """What is wrong with the arguments of a function call, empty when nothing is."""
-    return ""
+    """What is wrong with the arguments of a function call, empty when nothing is.
+
+    Under a schema that cannot be used the tool itself has to judge.
+    """
+    try:
+        fault = check_of(schema).fault(value)
+    except SchemaError as error:
+        log.debug("arguments of a function call are not checked: %s", error)
+        return ""
+    return "" if fault is None else f"{both('参数不符合 schema', 'the arguments do not fit the schema')}: {fault}"
