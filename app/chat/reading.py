@@ -57,7 +57,7 @@ class RoundReader:
         self._forward_usage = forward_usage
         self._first_choice_only = first_choice_only
         self._native = native
-        self._top: dict[str, Any] = {}
+        self._last_chunk: dict[str, Any] = {}
         self._joiner = PieceJoiner()
         self._pieces: list[str] = []
         self._chars = 0
@@ -104,7 +104,10 @@ class RoundReader:
             choices.append({"index": index, "delta": delta, "finish_reason": None})
         for index, reason in self.finish_reasons.items():
             self.finish_reasons[index] = native.finish_reason(index, reason)
-        return sse(dumps({**self._top, "choices": choices})) if choices else None
+        if not choices:
+            return None
+        frame = {name: value for name, value in self._last_chunk.items() if name != "usage"}
+        return sse(dumps({**frame, "choices": choices}))
 
     def take_text(self) -> str:
         """The content of choice 0 that came since the last time."""
@@ -139,7 +142,7 @@ class RoundReader:
             self._identify(chunk)
         changed = self._read_usage(chunk)
         if self._native is not None:
-            self._top = {name: value for name, value in chunk.items() if name not in ("choices", "usage")}
+            self._last_chunk = chunk
         kept = []
         for choice in choices:
             if not isinstance(choice, dict) or (self._first_choice_only and _index(choice)):
