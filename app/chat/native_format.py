@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.chat.native_intake import ReplyIntake
 from app.chat.native_tools import PASSWORD, NativeOffer, NativeTools
@@ -16,6 +16,9 @@ from app.protocol.native_calls import NativeCall, object_of
 from app.tools.offers import Offered
 from app.tools.rendering import Part
 
+_UNIVERSAL = ("maid", "timely_contact")
+"""Arguments that every tool takes, whatever its schema says (spec 4.2, 7.2)."""
+
 QUOTE_CHARS = 200
 """So much of what cannot be read is shown to the model."""
 
@@ -23,7 +26,7 @@ Fault = Callable[[Mapping[str, Json], Json], str]
 """What is wrong with a value under a JSON Schema, empty when nothing is; takes bounded time."""
 
 _SILENT = both("该调用被拒绝，未执行。", "the call was rejected and not run.")
-_SHOT = both("已在后台开始，没有结果返回。", "started in the background; no result follows.")
+_SHOT = both("该调用不要回复，没有结果返回。", "called without reply; no result follows.")
 _MORE = both("（其余内容见随后的用户消息）", "(the rest stands in the user message that follows)")
 
 
@@ -140,6 +143,8 @@ class NativeCallFormat:
             fitted, fault = self._fitted(offered.command.parameters, call.arguments)
             call = call.given(fitted, {})
             refused = _refusal(fault) if fault else None
+        if refused is not None and call.archery:
+            call = replace(call, archery=False)  # the fault is worth telling
         # What is no object must not stand in the history: many upstreams read it.
         sound = refused is None and written.arguments.lstrip().startswith("{")
         entry = {
@@ -182,7 +187,8 @@ class NativeCallFormat:
         properties = schema.get("properties")
         if not isinstance(properties, Mapping):
             properties = {}
-        named = fold_names(arguments, properties)
+        universal = {name: arguments[name] for name in _UNIVERSAL if name in arguments and name not in properties}
+        named = fold_names({name: arguments[name] for name in arguments if name not in universal}, properties)
         fault = self._fault(schema, named)
         if fault:
             read = {
@@ -192,8 +198,8 @@ class NativeCallFormat:
                 for name, value in named.items()
             }
             if not self._fault(schema, read):
-                return read, ""
-        return named, fault
+                named, fault = read, ""
+        return {**named, **universal}, fault
 
 
 def _properties(offered: Offered) -> Mapping[str, Json]:

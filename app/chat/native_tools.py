@@ -6,13 +6,23 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from app.chat.payload import dumps
 from app.errors import both
 from app.extend import Body, Json
-from app.tools.offers import Offered, Offers
+from app.tools.offers import OPEN_OBJECT, Offered, Offers
 
 log = logging.getLogger(__name__)
 
 PASSWORD = "tool_password"
+
+SCHEMA_DEPTH = 64
+"""Levels of a schema that is offered; one that goes deeper is offered as an open object, and checked all the same."""
+
+SCHEMA_BYTES = 64 * 1024
+"""Size of a schema that is offered, likewise."""
+
+_NOT_AT_THE_ROOT = frozenset(("$id", "$schema", "allOf", "anyOf", "enum", "not", "oneOf"))
+"""What model APIs refuse there, and with it the whole request."""
 
 _PASSWORD_SCHEMA: Mapping[str, Json] = {
     "type": "string",
@@ -80,22 +90,30 @@ class NativeTools:
 
 
 def _entry(offered: Offered, *, code_wanted: bool) -> Mapping[str, Json]:
-    schema = offered.input_schema
-    if code_wanted:
-        properties = schema.get("properties")
-        known = properties if isinstance(properties, Mapping) else {}
-        schema = {**schema, "properties": {PASSWORD: _PASSWORD_SCHEMA, **known}}
-    # What a source keeps in mappings of other kinds has to be plain for the writer of JSON.
-    function: dict[str, Json] = {"name": offered.name, "description": offered.description, "parameters": _plain(schema)}
-    if not offered.description:
-        del function["description"]
-    return {"type": "function", "function": function}
+    try:
+        schema = _plain(offered.input_schema, SCHEMA_DEPTH)
+        if len(dumps(schema)) > SCHEMA_BYTES:
+            raise ValueError("too large")
+    except ValueError:
+        schema = dict(OPEN_OBJECT)
+    known = schema.get("properties")
+    properties = known if isinstance(known, dict) else {}  # some model APIs want them to be there
+    code = {PASSWORD: _PASSWORD_SCHEMA} if code_wanted else {}
+    root = {name: value for name, value in schema.items() if name not in _NOT_AT_THE_ROOT}
+    parameters = {**root, "properties": {**code, **properties}}
+    described = {"description": offered.description} if offered.description else {}
+    return {"type": "function", "function": {"name": offered.name, **described, "parameters": parameters}}
 
 
-def _plain(value: Json) -> Json:
+def _plain(value: Json, depth: int) -> Json:
+    """JSON of plain dicts and lists, as the writer wants them; ValueError when it is too deep."""
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    if depth == 0:
+        raise ValueError("too deep")
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _plain(one, depth - 1) for name, one in value.items()}
+    return [_plain(one, depth - 1) for one in value]
 
 
 def _name_of(entry: Json) -> str:

@@ -196,6 +196,9 @@ class RoundReader:
             altered = True
         delta = choice.get("delta")
         if not isinstance(delta, dict):
+            message = choice.get("message")  # some servers write the whole message into a chunk
+            if self._native is not None and isinstance(message, dict):
+                altered = self._native.take_whole(index, message) or altered
             return finish is None, altered
         if not self._spoke and any(name != "role" and value for name, value in delta.items()):
             self._spoke = True

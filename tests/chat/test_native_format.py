@@ -22,7 +22,8 @@ from app.chat.text_format import TextCallFormat
 from app.demo.script import EventStyle, event_bytes
 from app.errors import UpstreamBrokenError
 from app.extend import FoundCall, Json, ToolCommand, ToolSpec
-from app.protocol.sse import SseReader
+from app.protocol.chat import sse
+from app.protocol.sse import SseEvent, SseReader
 from app.tools.catalogue import Catalogue
 from app.tools.offers import DoorRules, Offers, restricted_naming
 from app.tools.rendering import ResultFormat
@@ -167,6 +168,50 @@ def test_chunks_without_calls_of_ours_pass_byte_for_byte_also_where_some_are_off
     assert read(data, [7])[1] == data
 
 
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.sampled_from(["Add", "Ad", "weather", "", "{", "}", "call_a"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["index", "id", "type", "function", "name", "arguments", "custom", "x"]), inner, max_size=5
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(st.lists(ODD, max_size=3) | ODD, max_size=6), st.booleans())
+def test_whatever_stands_in_tool_calls_the_stream_goes_on_and_no_call_is_ours_and_the_clients(
+    said: list[Any], whole: bool
+) -> None:
+    form = new_format()
+    form.offer({"messages": [], "tools": [WEATHER]})
+    reader = RoundReader(AnswerState(), native=form.native)
+    out = []
+    kind = "message" if whole else "delta"
+    for calls in said:
+        data = json.dumps({"choices": [{"index": 0, kind: {"tool_calls": calls}, "finish_reason": None}]}).encode()
+        out.append(reader.take(SseEvent(data, sse(data), "")) or b"")
+    out.append(reader.finish() or b"")
+    found = [*form.feed({"content": ""}), *form.finish()]
+    body = form.append({"messages": []}, "", [])
+    assert {call.call.tool for call in found} <= {"Add"}
+    asked = body["messages"][0].get("tool_calls", [])
+    assert len(asked) == len(found) == len({call["id"] for call in asked})
+    assert all(isinstance(json.loads(call["function"]["arguments"]), dict) for call in asked)
+    for event in SseReader().feed(b"".join(out)):
+        for choice in json.loads(event.data)["choices"]:
+            passed = choice[kind].get("tool_calls")
+            if whole and isinstance(passed, list):  # a piece may write any name into a call that is the client's
+                assert not any(_name(call) == "Add" for call in passed)
+
+
+def _name(call: Any) -> Any:
+    function = call.get("function") if isinstance(call, dict) else None
+    return function.get("name") if isinstance(function, dict) else None
+
+
 @pytest.mark.parametrize("calls", [None, {}, "x", [], 7])
 def test_tool_calls_of_other_kinds_are_left_alone(calls: Any) -> None:
     said = {"tool_calls": calls}
@@ -247,6 +292,44 @@ def test_a_tool_without_a_description_and_one_with_a_foreign_name_are_offered_so
     shown = replace(odd, display="Shown")
     (tool,) = new_format(native_tools(shown)).offer({})["tools"]
     assert tool["function"]["description"] == "Shown"
+
+
+def parameters_of(schema: Json, *, code: bool = False) -> Json:
+    tool = ToolSpec("T", "test", "T", (ToolCommand("go", "", "goes", parameters=schema),))
+    offer = native_tools(tool).offer({}, code_wanted=code)
+    assert offer is not None
+    (entry,) = offer.entries
+    return entry["function"]["parameters"]
+
+
+@pytest.mark.parametrize("keyword", ["oneOf", "anyOf", "allOf", "not", "enum", "$schema", "$id"])
+def test_what_model_apis_refuse_at_the_root_of_a_schema_is_left_out_there(keyword: str) -> None:
+    inner = {"properties": {"a": {keyword: [1]}}, "required": ["a"]}
+    assert parameters_of({keyword: [{}], **inner}) == {"type": "object", **inner}
+
+
+def deep(levels: int) -> Json:
+    schema: Json = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"x": schema}}
+    return schema
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        deep(5000),
+        deep(40),
+        {"properties": {"a": {"description": "x" * 70_000}}},
+        {"properties": [1]},
+        {"properties": 7},
+    ],
+)
+def test_a_schema_that_no_upstream_would_take_does_not_spoil_the_request(schema: Json) -> None:  # P86, P87
+    found = parameters_of(schema, code=True)
+    assert found["type"] == "object"
+    assert list(found["properties"]) == ["tool_password"]
+    assert len(json.dumps(found)) < 1000
 
 
 def test_before_anything_is_offered_and_after_a_reply_without_calls_the_text_alone_counts() -> None:

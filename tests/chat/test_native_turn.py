@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from app.demo.script import Hold, Reply, Send, json_reply, native_call, say
+from app.demo.script import Hold, Reply, Reset, Send, broken, json_reply, native_call, say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import CallFinished, CallFound, CallStarted, Door, FirstToken, Outcome
 from app.tools.auth_code import write_auth_code
@@ -55,7 +55,11 @@ def test_a_function_call_of_ours_runs_and_the_client_sees_one_answer_without_it(
             names = [function["name"] for function in offered]
             assert names == ["Add", "Box__Open", "Box__Shut", "Draw", "Note", "Shy"]  # D68
             assert offered[0]["parameters"]["properties"] == {"a": {"type": "integer"}, "b": {"type": "integer"}}  # D5
-            assert offered[4]["parameters"] == {"type": "object", "additionalProperties": True}  # D70
+            assert offered[4]["parameters"] == {
+                "type": "object",
+                "properties": {},
+                "additionalProperties": True,
+            }  # D70
             assert offered[4]["description"] == "notes"
             assert second["tools"] == first["tools"]
             user, assistant, result = second["messages"]
@@ -219,6 +223,7 @@ def test_the_newer_generation_of_formats_has_its_own_words(tmp_path: Path, strea
         ("Add", '{"a":"many"}', "$.a"),
         ("Add", '{"a":1,"c":2}', "unknown: "),
         ("Add", "", "required but missing: "),
+        ("Add", '{"archery":true}', "required but missing: "),
         ("Box__Open", '{"command":"Shut"}', "Shut"),
     ],
 )
@@ -474,6 +479,41 @@ def test_a_stopped_turn_cancels_its_function_calls(tmp_path: Path, stream: bool,
             await tools.ended["Slow"].wait()
             assert tools.log == ["Slow cancelled"]
             await until(lambda: any(isinstance(event, CallFinished) for event in server.events))
+
+    run(main())
+
+
+def test_a_call_that_has_started_is_cancelled_when_the_upstream_breaks_off(tmp_path: Path) -> None:  # D24
+    async def main() -> None:
+        tools = GatedTools("Slow")
+        reply = asks(native_call("a", "Slow", {}), native_call("b", "Slow", {"x": 1}), text="t").streamed()
+        at = reply.promised - 200
+        async with (
+            ScriptedUpstream([broken(reply, Reset(), at)]) as up,
+            running(tmp_path, up.base_url, config=ON, sources=[tools]) as server,
+        ):
+            got = await server.stream("x")
+            assert got.finishes == ["stop"]
+            assert "[ERROR]" in got.text
+            assert "tool_calls" not in got.raw
+            assert set(tools.log) <= {"Slow cancelled"}
+            (finished,) = [event for event in server.events if isinstance(event, CallFinished)]
+            assert finished.outcome is Outcome.CANCELLED
+
+    run(main())
+
+
+@MODES
+def test_words_that_every_tool_takes_are_no_fault_under_a_closed_schema(tmp_path: Path, stream: bool) -> None:
+    async def main() -> None:  # vcp-core 4.2
+        shelf = Shelf()
+        async with (
+            ScriptedUpstream([asks(add(a=1, maid="Nova")), say("end")]) as up,
+            running(tmp_path, up.base_url, config=ON, sources=[shelf]) as server,
+        ):
+            await answer(server, stream)
+            assert (shelf.calls[0].maid, shelf.calls[0].arguments) == ("Nova", {"a": 1, "maid": "Nova"})
+            assert result_of(up.bodies[1]["messages"][-1])["MaidName"] == "Nova"
 
     run(main())
 
