@@ -22,6 +22,7 @@ test: ## run the test suite, on all cores (one after the other: ARGS="-n 0")
 
 test-external: $(EXTERNAL)/node_modules/.installed ## run the tests that need programs from outside (Node.js, curl)
 	@sh scripts/environment.sh test
+	@sh scripts/environment.sh peer
 	$(PYTHON) -m pytest -m external $(ARGS)
 
 lint: ## check format, style, types and layers
@@ -54,10 +55,11 @@ lock: ## write requirements/*.lock anew from pyproject.toml; ARGS=--upgrade take
 	@uv --version >/dev/null 2>&1 || { echo "error: make lock needs uv on the PATH." >&2; exit 1; }
 	$(LOCK) pyproject.toml --group build --output-file requirements/run.lock $(ARGS)
 	$(LOCK) pyproject.toml --group dev --constraint requirements/run.lock --output-file requirements/test.lock $(ARGS)
+	echo mcp==1.30.0 | $(LOCK) - --output-file requirements/peer.lock $(ARGS)
 	@cd $(EXTERNAL) && npm install --package-lock-only --no-audit --no-fund
 
 clean: ## remove the environment and everything that tools left behind
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis $(EXTERNAL)/node_modules
+	rm -rf .venv $(EXTERNAL)/.peer build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis $(EXTERNAL)/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## show this list
@@ -66,4 +68,6 @@ help: ## show this list
 # The mark is made last: `npm ci` empties the folder first, so an interrupted one leaves none.
 $(EXTERNAL)/node_modules/.installed: $(EXTERNAL)/package.json $(EXTERNAL)/package-lock.json
 	@npm --version >/dev/null 2>&1 || { echo "error: make test-external needs Node.js 18 or newer with npm." >&2; exit 1; }
-	cd $(EXTERNAL) && npm ci --no-audit --no-fund && : > node_modules/.installed
+	cd $(EXTERNAL) && npm ci --no-audit --no-fund
+	@$(EXTERNAL)/node_modules/.bin/node --version | grep -q '^v22' || { echo "error: npm did not bring Node.js 22." >&2; exit 1; }
+	@: > $(EXTERNAL)/node_modules/.installed

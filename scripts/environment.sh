@@ -3,6 +3,7 @@
 #
 #   scripts/environment.sh run     what the server needs
 #   scripts/environment.sh test    that, and what tests and linters need
+#   scripts/environment.sh peer    an environment of its own with the older MCP SDK, which some tests use as a peer
 #
 # Does nothing and asks no network when .venv already fits. The stamp is written last, so an interrupted run starts over.
 set -eu
@@ -10,7 +11,7 @@ set -eu
 CDPATH='' cd -- "$(dirname -- "$0")/.."
 here=$(pwd)
 venv=.venv
-python=$venv/bin/python
+project=yes
 oldest='3.11'
 
 say() { printf '%s\n' "$*" >&2; }
@@ -65,21 +66,28 @@ create() {
 # where Python may not write bytecode.
 install_with_uv() {
     uv pip install --quiet --compile-bytecode --python "$python" --require-hashes -r "$lock"
-    uv pip install --quiet --python "$python" --no-deps --no-build-isolation --editable .
+    [ -z "$project" ] || uv pip install --quiet --python "$python" --no-deps --no-build-isolation --editable .
 }
 
 install_with_pip() {
     "$python" -m pip install --quiet --disable-pip-version-check --use-pep517 --require-hashes -r "$lock"
-    "$python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+    [ -z "$project" ] ||
+        "$python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 }
 
 case ${1-} in
     run | test) wanted=$1 ;;
-    *) fail "usage: scripts/environment.sh run|test" ;;
+    peer)
+        wanted=$1
+        venv=tests/external/.peer
+        project=''
+        ;;
+    *) fail "usage: scripts/environment.sh run|test|peer" ;;
 esac
+python=$venv/bin/python
 lock=requirements/$wanted.lock
 stamp=$venv/.installed
-sum=$(cat pyproject.toml requirements/run.lock requirements/test.lock scripts/environment.sh | cksum)
+sum=$(cat pyproject.toml requirements/*.lock scripts/environment.sh | cksum)
 
 # What tests need includes what the server needs.
 fitting="test $sum"

@@ -18,7 +18,8 @@ from packaging.version import Version
 ROOT = Path(__file__).parents[2]
 RUN = ROOT / "requirements" / "run.lock"
 TEST = ROOT / "requirements" / "test.lock"
-LOCKS = (RUN, TEST)
+PEER = ROOT / "requirements" / "peer.lock"
+LOCKS = (RUN, TEST, PEER)
 
 # Put together here, because this file is searched as well.
 REGISTRY_HOSTS = tuple(
