@@ -12,6 +12,8 @@ from openai import AsyncOpenAI
 
 from app.demo.script import Scripted, say
 from app.demo.scripted import ScriptedUpstream
+from app.demo.upstream import create_demo
+from app.web.server import serve
 from tests.chat.native_calls import WEATHER, Shelf, add, asks, weather
 from tests.server import HEADERS, call_text, run, running
 
@@ -22,18 +24,18 @@ async def with_key(request: httpx.Request) -> None:
     request.headers = httpx.Headers([*others, *HEADERS.items()])
 
 
-async def streamed(client: AsyncOpenAI, **more: Any) -> Any:
+async def streamed(client: AsyncOpenAI, text: str = "go", **more: Any) -> Any:
     """The completion that the client's own assembler makes of a stream."""
     async with client.chat.completions.stream(
-        model="m", messages=[{"role": "user", "content": "go"}], **more
+        model="m", messages=[{"role": "user", "content": text}], **more
     ) as stream:
         async for _ in stream:
             continue
         return await stream.get_final_completion()
 
 
-async def plain(client: AsyncOpenAI, **more: Any) -> Any:
-    return await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "go"}], **more)
+async def plain(client: AsyncOpenAI, text: str = "go", **more: Any) -> Any:
+    return await client.chat.completions.create(model="m", messages=[{"role": "user", "content": text}], **more)
 
 
 MODES = pytest.mark.parametrize("ask", [streamed, plain])
@@ -68,5 +70,25 @@ def test_the_client_gets_one_answer_and_only_its_own_calls(
             assert [json.loads(call.function.arguments) for call in calls] == [{"city": "北京"}] * len(names)
             assert choice.finish_reason == finish
             assert len(up.requests) == len(script)
+
+    run(main())
+
+
+@MODES
+def test_the_demo_model_calls_a_real_plugin_as_a_function_and_tells_its_answer(tmp_path: Path, ask: Any) -> None:
+    async def main() -> None:
+        async with (
+            serve(create_demo(delay=0)) as demo,
+            running(tmp_path, demo, config=["NativeTools=auto"]) as server,
+            httpx.AsyncClient(trust_env=False, event_hooks={"request": [with_key]}) as http,
+        ):
+            client = AsyncOpenAI(base_url=f"{server.url}/v1", api_key="ascii", max_retries=0, http_client=http)
+            (choice,) = (await ask(client, "what is 12*7 and 3+4")).choices
+            said = choice.message.content or ""
+            assert "TOOL_REQUEST" not in said
+            assert "84" in said
+            assert "7" in said.rpartition("84")[2]
+            assert choice.finish_reason == "stop"
+            assert not choice.message.tool_calls
 
     run(main())
