@@ -38,6 +38,12 @@ SETTLE_SECONDS = 15.0
 _CANCELLED = ToolResult(error_kind=ErrorKind.CANCELLED, message=both("调用已取消", "the call was cancelled"))
 
 
+_UNFIT = ToolResult(
+    error_kind=ErrorKind.EXECUTION,
+    message=both("参数有误，调用未执行", "the arguments are wrong; the call was not run"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class CallRules:
     """How the calls of a round are treated."""
@@ -130,7 +136,7 @@ class RoundCalls:
             self._ended(call, ToolResult(error_kind=ErrorKind.LIMIT, message=_over_limit(self._rules.limit)))
             return
         if found.refused is not None:
-            self._never_ran(call, found.refused)
+            self._never_ran(call, _UNFIT)  # what the model reads may quote arguments, which are never logged
             self._ended(call, found.refused)
             return
         spec = self._find_spec(call.tool)

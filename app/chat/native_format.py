@@ -133,23 +133,23 @@ class NativeCallFormat:
         assert self._offer is not None
         offered = self._offer.ours[written.name]
         refused: ToolResult | None = None
+        sound = written.arguments.lstrip().startswith("{")
         try:
             arguments = object_of(written.arguments)
         except ValueError as error:
-            arguments = {}
+            arguments, sound = {}, False
             refused = _refusal(_unreadable(written.arguments, error))
-        call = self._call(offered, arguments)
+        call = self._call(offered, dict(arguments))
         if refused is None and offered.command is not None and offered.command.parameters is not None:
             fitted, fault = self._fitted(offered.command.parameters, call.arguments)
             call = call.given(fitted, {})
             refused = _refusal(fault) if fault else None
         if refused is not None and call.archery:
             call = replace(call, archery=False)  # the fault is worth telling
-        # What is no object must not stand in the history: many upstreams read it.
-        sound = refused is None and written.arguments.lstrip().startswith("{")
         entry = {
             "id": written.id if written.id and written.id not in self._ids else call.id,
             "type": "function",
+            # What is no object must not stand in the history: many upstreams read it.
             "function": {
                 "name": offered.name,
                 "arguments": written.arguments if sound else compact_json(arguments),

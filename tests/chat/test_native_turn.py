@@ -252,6 +252,27 @@ def test_what_is_wrong_with_a_call_is_told_to_the_model_in_its_own_answer(
     run(main())
 
 
+@pytest.mark.parametrize("arguments", ['{"a":"geheim"}', '"geheim"'])
+def test_arguments_that_do_not_fit_are_shown_to_the_model_and_never_logged(
+    tmp_path: Path, arguments: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        caplog.set_level("DEBUG", logger="app")
+        wrong = {"id": "bad", "type": "function", "function": {"name": "Add", "arguments": arguments}}
+        async with (
+            ScriptedUpstream([asks(wrong), say("end")]) as up,
+            running(tmp_path, up.base_url, config=ON, sources=[Shelf()]) as server,
+        ):
+            await answer(server, True)
+            assert "geheim" in up.bodies[1]["messages"][-1]["content"]
+            history = up.bodies[1]["messages"][1]["tool_calls"][0]["function"]["arguments"]
+            assert history == (arguments if arguments.startswith("{") else "{}")
+
+    run(main())
+    assert "the arguments are wrong" in caplog.text
+    assert "geheim" not in caplog.text
+
+
 @MODES
 def test_texts_that_mean_values_are_read_as_in_marked_calls_and_names_are_folded(tmp_path: Path, stream: bool) -> None:
     async def main() -> None:  # D4, D5
