@@ -10,7 +10,7 @@ from app.chat.native_tools import PASSWORD, NativeOffer, NativeTools
 from app.chat.text_format import TextCallFormat, extended
 from app.errors import both
 from app.extend import Body, CallOutcome, ErrorKind, FoundCall, Json, Message, ToolCall, ToolResult
-from app.protocol.arguments import fold, fold_names, from_text
+from app.protocol.arguments import declared_properties, fold, fold_names, from_text, is_unset, takes_null
 from app.protocol.json_text import compact_json
 from app.protocol.native_calls import NativeCall, object_of
 from app.tools.offers import Offered
@@ -162,7 +162,7 @@ class NativeCallFormat:
 
     def _call(self, offered: Offered, arguments: dict[str, Json]) -> ToolCall:
         """The call, with the words that mean something for every tool as in text (spec 4.2)."""
-        declared = set(_properties(offered))
+        declared = declared_properties(offered.input_schema)
         archery = password = None
         for key in [key for key in arguments if key not in declared]:
             if fold(key) == "archery":
@@ -182,29 +182,36 @@ class NativeCallFormat:
     def _fitted(self, schema: Mapping[str, Json], arguments: Mapping[str, Json]) -> tuple[dict[str, Json], str]:
         """The arguments as the schema has them, and what is wrong with them.
 
-        Models write ``"5"`` where a number is wanted; such texts are read as in marked calls, if that helps.
+        Models write ``"5"`` where a number is wanted, and nothing or null for what they leave open; that is read as in
+        marked calls, if it helps.
         """
-        properties = schema.get("properties")
-        if not isinstance(properties, Mapping):
-            properties = {}
-        universal = {name: arguments[name] for name in _UNIVERSAL if name in arguments and name not in properties}
-        named = fold_names({name: arguments[name] for name in arguments if name not in universal}, properties)
+        declared = declared_properties(schema)
+        universal = {name: arguments[name] for name in _UNIVERSAL if name in arguments and name not in declared}
+        named = fold_names({name: arguments[name] for name in arguments if name not in universal}, declared)
         fault = self._fault(schema, named)
         if fault:
-            read = {
-                name: from_text(value, properties[name], schema)
-                if isinstance(value, str) and isinstance(properties.get(name), Mapping)
-                else value
-                for name, value in named.items()
-            }
+            read = _read(named, declared, schema)
             if not self._fault(schema, read):
                 named, fault = read, ""
         return {**named, **universal}, fault
 
 
-def _properties(offered: Offered) -> Mapping[str, Json]:
-    properties = offered.input_schema.get("properties")
-    return properties if isinstance(properties, Mapping) else {}
+def _read(arguments: Mapping[str, Json], declared: Mapping[str, Json], schema: Mapping[str, Json]) -> dict[str, Json]:
+    """The arguments with texts read by the schema, and without those that were left open (P86)."""
+    required = schema.get("required")
+    needed = required if isinstance(required, list | tuple) else ()
+    read: dict[str, Json] = {}
+    for name, value in arguments.items():
+        own = declared.get(name)
+        if not isinstance(own, Mapping) or (value is not None and not isinstance(value, str)):
+            read[name] = value
+        elif name not in needed and (
+            is_unset(value, own, schema) if value is not None else not takes_null(own, schema)
+        ):
+            continue
+        else:
+            read[name] = value if value is None else from_text(value, own, schema)
+    return read
 
 
 def _unreadable(arguments: str, error: ValueError) -> str:

@@ -274,15 +274,26 @@ def test_arguments_that_do_not_fit_are_shown_to_the_model_and_never_logged(
 
 
 @MODES
-def test_texts_that_mean_values_are_read_as_in_marked_calls_and_names_are_folded(tmp_path: Path, stream: bool) -> None:
-    async def main() -> None:  # D4, D5
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ({"A": "41", "b": 1}, {"a": 41, "b": 1}),
+        ({"a": 1, "b": None}, {"a": 1}),
+        ({"a": 1, "b": ""}, {"a": 1}),
+        ({"a": 1.0, "b": " 2 "}, {"a": 1, "b": 2}),
+    ],
+)
+def test_what_means_a_value_or_none_is_read_as_in_marked_calls_and_names_are_folded(
+    tmp_path: Path, stream: bool, written: Any, read: Any
+) -> None:
+    async def main() -> None:  # D4, D5, P86
         shelf = Shelf()
         async with (
-            ScriptedUpstream([asks(native_call("c", "Add", {"A": "41", "b": 1})), say("end")]) as up,
+            ScriptedUpstream([asks(native_call("c", "Add", written)), say("end")]) as up,
             running(tmp_path, up.base_url, config=ON, sources=[shelf]) as server,
         ):
             await answer(server, stream)
-            assert shelf.calls[0].arguments == {"a": 41, "b": 1}
+            assert shelf.calls[0].arguments == read
 
     run(main())
 
