@@ -32,8 +32,9 @@ _MORE = both("（其余内容见随后的用户消息）", "(the rest stands in 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A call of ours, as it stands in the history and as it is run."""
+    """A call of ours, as it stands in the history and as it is run; ``place`` orders them as they were written."""
 
+    place: int
     entry: Mapping[str, Json]
     call: ToolCall
 
@@ -93,15 +94,16 @@ class NativeCallFormat:
         if self._intake is None or not self._asked:
             return self._text.append(body, reply, outcomes)
         told = {outcome.call.id: outcome for outcome in outcomes}
+        written = sorted(self._asked, key=lambda asked: asked.place)
         assistant: Message = {
             "role": "assistant",
             "content": reply if reply.strip() else None,
             **self._intake.thoughts(),
-            "tool_calls": [asked.entry for asked in self._asked],
+            "tool_calls": [asked.entry for asked in written],
         }
         answers: list[Message] = []
         others: list[Part] = []
-        for asked in self._asked:
+        for asked in written:
             content, more = self._answer(asked.call, told.pop(asked.call.id, None))
             answers.append({"role": "tool", "tool_call_id": asked.entry["id"], "content": content})
             others += more
@@ -157,7 +159,7 @@ class NativeCallFormat:
             **written.extra,
         }
         self._ids.add(entry["id"])
-        self._asked.append(_Asked(entry, call))
+        self._asked.append(_Asked(written.place, entry, call))
         return FoundCall(call, refused=refused)
 
     def _call(self, offered: Offered, arguments: dict[str, Json]) -> ToolCall:

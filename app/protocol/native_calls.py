@@ -30,11 +30,15 @@ class NativeCallsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NativeCall:
-    """A complete call as the model wrote it; ``extra`` are fields that the provider wants back (signatures)."""
+    """A complete call as the model wrote it; ``extra`` are fields that the provider wants back (signatures).
+
+    ``place`` counts the calls of the reply in the order in which they began.
+    """
 
     id: str
     name: str
     arguments: str
+    place: int
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -84,7 +88,7 @@ class NativeCallSorter:
         return bool(self._ready)
 
     def take_ready(self) -> list[NativeCall]:
-        """The calls of ours that became complete since the last time, in order."""
+        """The calls of ours that became complete since the last time, in that order."""
         ready, self._ready = self._ready, []
         return ready
 
@@ -170,7 +174,7 @@ class NativeCallSorter:
     def _begin(self, choice: int) -> _Call:
         if len(self._all) >= MAX_CALLS:
             raise NativeCallsError(f"more than {MAX_CALLS} function calls")
-        call = _Call(choice)
+        call = _Call(choice, len(self._all))
         self._all.append(call)
         return call
 
@@ -222,7 +226,7 @@ class NativeCallSorter:
             return
         call.given = True
         if call.choice == 0:
-            self._ready.append(NativeCall(call.id, call.name, "".join(call.arguments), call.extra))
+            self._ready.append(NativeCall(call.id, call.name, "".join(call.arguments), call.place, call.extra))
 
     def _is_whole(self, call: _Call) -> bool:
         """Whether the arguments so far are an object. Looks at no character more than a few times."""
@@ -241,10 +245,24 @@ class NativeCallSorter:
 class _Call:
     """One call on its way to be whole. ``ours`` is None while nobody knows."""
 
-    __slots__ = ("arguments", "choice", "extra", "given", "held", "id", "name", "number", "ours", "size", "was_left")
+    __slots__ = (
+        "arguments",
+        "choice",
+        "extra",
+        "given",
+        "held",
+        "id",
+        "name",
+        "number",
+        "ours",
+        "place",
+        "size",
+        "was_left",
+    )
 
-    def __init__(self, choice: int) -> None:
+    def __init__(self, choice: int, place: int) -> None:
         self.choice = choice
+        self.place = place
         self.id = ""
         self.name = ""
         self.arguments: list[str] = []

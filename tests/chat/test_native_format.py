@@ -127,7 +127,7 @@ def read(data: bytes, sizes: list[int]) -> tuple[list[FoundCall], bytes, RoundRe
     return [*found, *form.finish()], b"".join(out), reader
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     st.sampled_from(sorted(RECORDED)),
     st.lists(st.integers(1, 300), min_size=1, max_size=8),
@@ -180,7 +180,7 @@ ODD = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.lists(st.lists(ODD, max_size=3) | ODD, max_size=6), st.booleans())
 def test_whatever_stands_in_tool_calls_the_stream_goes_on_and_no_call_is_ours_and_the_clients(
     said: list[Any], whole: bool

@@ -14,6 +14,7 @@ import pytest
 from app.demo.script import Hold, Reply, Reset, Send, broken, json_reply, native_call, say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import CallFinished, CallFound, CallStarted, Door, FirstToken, Outcome
+from app.protocol import native_calls
 from app.tools.auth_code import write_auth_code
 from tests.chat.gated_tools import GatedTools
 from tests.chat.native_calls import (
@@ -213,41 +214,42 @@ def test_the_newer_generation_of_formats_has_its_own_words(tmp_path: Path, strea
     run(main())
 
 
-@MODES
-@pytest.mark.parametrize(
-    ("name", "arguments", "said"),
-    [
-        ("Add", "{", "JSON"),
-        ("Add", "[1]", "JSON"),
-        ("Add", '{"a":NaN}', "JSON"),
-        ("Add", '{"a":"many"}', "$.a"),
-        ("Add", '{"a":1,"c":2}', "unknown: "),
-        ("Add", "", "required but missing: "),
-        ("Add", '{"archery":true}', "required but missing: "),
-        ("Box__Open", '{"command":"Shut"}', "Shut"),
-    ],
+WRONG = (
+    ("Add", "{", "JSON"),
+    ("Add", "[1]", "JSON"),
+    ("Add", '{"a":NaN}', "JSON"),
+    ("Add", '{"a":"many"}', "$.a"),
+    ("Add", '{"a":1,"c":2}', "unknown: "),
+    ("Add", "", "required but missing: "),
+    ("Add", '{"archery":true}', "required but missing: "),
+    ("Box__Open", '{"command":"Shut"}', "Shut"),
 )
-def test_what_is_wrong_with_a_call_is_told_to_the_model_in_its_own_answer(
-    tmp_path: Path, stream: bool, name: str, arguments: str, said: str
-) -> None:
-    async def main() -> None:
+
+
+@MODES
+def test_what_is_wrong_with_a_call_is_told_to_the_model_in_its_own_answer(tmp_path: Path, stream: bool) -> None:
+    async def main() -> None:  # D71
         shelf = Shelf()
-        wrong = {"id": "bad", "type": "function", "function": {"name": name, "arguments": arguments}}
+        wrong = [
+            {"id": f"bad{number}", "type": "function", "function": {"name": name, "arguments": arguments}}
+            for number, (name, arguments, _) in enumerate(WRONG)
+        ]
         async with (
-            ScriptedUpstream([asks(wrong, add()), say("end")]) as up,
+            ScriptedUpstream([asks(*wrong, add()), say("end")]) as up,
             running(tmp_path, up.base_url, config=ON, sources=[shelf]) as server,
         ):
             assert await answer(server, stream) == ("end", "stop", [])
-            _, assistant, told, fine = up.bodies[1]["messages"]
-            assert told["tool_call_id"] == "bad"
-            assert said in told["content"]
-            assert "执行插件" in told["content"]
+            _, assistant, *told, fine = up.bodies[1]["messages"]
+            for number, (_, _, said) in enumerate(WRONG):
+                assert told[number]["tool_call_id"] == f"bad{number}"
+                assert said in told[number]["content"]
+                assert "执行插件" in told[number]["content"]
+                # What is no object does not stand in the history: upstreams read it there.
+                assert isinstance(json.loads(assistant["tool_calls"][number]["function"]["arguments"]), dict)
             assert result_of(fine)["sum"] == 3
-            # What is no object does not stand in the history: upstreams read it there.
-            assert isinstance(json.loads(assistant["tool_calls"][0]["function"]["arguments"]), dict)
             assert [call.tool for call in shelf.calls] == ["Add"]
-            ends = {event.call.id: event.outcome for event in server.events if isinstance(event, CallFinished)}
-            assert sorted(ends.values()) == ["error", "success"]
+            ends = [event.outcome for event in server.events if isinstance(event, CallFinished)]
+            assert sorted(ends) == ["error"] * len(WRONG) + ["success"]
 
     run(main())
 
@@ -274,26 +276,25 @@ def test_arguments_that_do_not_fit_are_shown_to_the_model_and_never_logged(
 
 
 @MODES
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        ({"A": "41", "b": 1}, {"a": 41, "b": 1}),
-        ({"a": 1, "b": None}, {"a": 1}),
-        ({"a": 1, "b": ""}, {"a": 1}),
-        ({"a": 1.0, "b": " 2 "}, {"a": 1, "b": 2}),
-    ],
-)
 def test_what_means_a_value_or_none_is_read_as_in_marked_calls_and_names_are_folded(
-    tmp_path: Path, stream: bool, written: Any, read: Any
+    tmp_path: Path, stream: bool
 ) -> None:
     async def main() -> None:  # D4, D5, P86
         shelf = Shelf()
+        written: list[dict[str, Any]] = [
+            {"A": "41", "b": 1},
+            {"a": 1, "b": None},
+            {"a": 1, "b": ""},
+            {"a": "1", "b": " 2 "},
+        ]
+        calls = [native_call(f"c{number}", "Add", arguments) for number, arguments in enumerate(written)]
         async with (
-            ScriptedUpstream([asks(native_call("c", "Add", written)), say("end")]) as up,
+            ScriptedUpstream([asks(*calls), say("end")]) as up,
             running(tmp_path, up.base_url, config=ON, sources=[shelf]) as server,
         ):
             await answer(server, stream)
-            assert shelf.calls[0].arguments == read
+            read = [call.arguments for call in shelf.calls]
+            assert read == [{"a": 41, "b": 1}, {"a": 1}, {"a": 1}, {"a": 1, "b": 2}]
 
     run(main())
 
@@ -358,28 +359,25 @@ def test_at_the_round_limit_calls_that_are_left_end_the_answer_with_length(tmp_p
     run(main())
 
 
-@MODES
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"tools": [WEATHER], "tool_choice": "none"},
-        {"tools": [WEATHER], "tool_choice": "required"},
-        {"tools": [WEATHER], "tool_choice": {"type": "function", "function": {"name": "weather"}}},
-        {"functions": [{"name": "weather"}]},
-        {"tools": {"odd": 1}},
-    ],
+COMMANDING: tuple[dict[str, Any], ...] = (
+    {"tools": [WEATHER], "tool_choice": "none"},
+    {"tools": [WEATHER], "tool_choice": "required"},
+    {"tools": [WEATHER], "tool_choice": {"type": "function", "function": {"name": "weather"}}},
+    {"functions": [{"name": "weather"}]},
+    {"tools": {"odd": 1}},
 )
-def test_a_client_that_says_what_the_model_has_to_call_is_not_offered_more(
-    tmp_path: Path, stream: bool, body: dict[str, Any]
-) -> None:
+
+
+def test_a_client_that_says_what_the_model_has_to_call_is_not_offered_more(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
-            ScriptedUpstream([say("ok")]) as up,
+            ScriptedUpstream([say("ok")] * len(COMMANDING)) as up,
             running(tmp_path, up.base_url, config=ON, sources=[Shelf()]) as server,
         ):
-            await answer(server, stream, **body)
-            sent = up.bodies[0]
-            assert {key: sent.get(key) for key in body} == body
+            for body in COMMANDING:
+                await answer(server, True, **body)
+                sent = up.bodies[-1]
+                assert {key: sent[key] for key in sent if key in ("tools", "tool_choice", "functions")} == body
 
     run(main())
 
@@ -608,15 +606,19 @@ def test_an_upstream_that_answers_in_the_other_form_is_understood(tmp_path: Path
 
 
 @MODES
-def test_a_reply_with_more_calls_than_make_sense_ends_readably(tmp_path: Path, stream: bool) -> None:
+def test_a_reply_with_more_calls_than_make_sense_ends_readably(
+    tmp_path: Path, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_calls, "MAX_CALLS", 40)
+
     async def main() -> None:
-        flood = asks(*(native_call(f"c{number}", "nobody", {}) for number in range(4097)), sizes=(1000,))
+        flood = asks(*(native_call(f"c{number}", "nobody", {}) for number in range(41)), sizes=(1000,))
         async with (
             ScriptedUpstream([flood]) as up,
             running(tmp_path, up.base_url, config=ON, sources=[Shelf()]) as server,
         ):
             response = await server.chat("x", stream=stream)
-            assert "4096 function calls" in response.text
+            assert "40 function calls" in response.text
             assert (response.status_code == 200) is stream
 
     run(main())

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.protocol import native_calls
@@ -80,6 +80,7 @@ def streams(draw: st.DrawFn) -> tuple[list[tuple[str, str, str]], list[Any]]:
     return calls, pieces
 
 
+@settings(max_examples=50)
 @given(streams(), st.lists(st.integers(min_value=1, max_value=4), min_size=1, max_size=4))
 def test_however_a_stream_is_cut_ours_are_the_same_calls_and_the_client_gets_its_own_from_0(
     stream: tuple[list[tuple[str, str, str]], list[Any]], sizes: list[int]
@@ -197,6 +198,13 @@ def test_calls_whose_pieces_take_turns_are_not_taken_for_complete() -> None:
     assert [(call.id, call.arguments) for call in sorter.take_ready()] == [("a", '{"x":1}'), ("b", '{"y":2}')]
 
 
+def test_a_call_that_is_complete_only_at_the_end_keeps_its_place() -> None:
+    sorter = NativeCallSorter(OURS)
+    sorter.take(0, [piece(0, "a", "aa", "{"), piece(1, "w", "weather"), piece(2, "b", "aa", "{}"), piece(3, "c", "aa")])
+    sorter.finish()
+    assert [(call.id, call.place) for call in sorter.take_ready()] == [("b", 2), ("a", 0), ("c", 3)]
+
+
 def test_the_clients_calls_are_counted_from_0_in_both_orders() -> None:  # D33
     mine, yours = piece(0, "a", "aa", "{}"), piece(1, "b", "weather", "{}")
     found, passed = sorted_calls(mine, yours)
@@ -243,7 +251,7 @@ def test_whole_messages_keep_the_clients_calls_as_they_came_and_the_providers_ow
     passed = sorter.take_whole(0, [signed, *theirs])
     assert [one is other for one, other in zip(passed, theirs, strict=True)] == [True, True]
     (call,) = sorter.take_ready()
-    assert call == NativeCall("a", "Echo", "{}", {"extra_content": {"google": {"thought_signature": "s"}}})
+    assert call == NativeCall("a", "Echo", "{}", 0, {"extra_content": {"google": {"thought_signature": "s"}}})
 
 
 def test_other_choices_lose_our_calls_and_none_of_them_is_told() -> None:  # D32
