@@ -22,6 +22,7 @@ from app.extend import (
     EventSink,
     FoundCall,
     Json,
+    NativeIntake,
     Outcome,
     ToolCall,
     ToolResult,
@@ -35,6 +36,12 @@ SETTLE_SECONDS = 15.0
 
 
 _CANCELLED = ToolResult(error_kind=ErrorKind.CANCELLED, message=both("调用已取消", "the call was cancelled"))
+
+
+_UNFIT = ToolResult(
+    error_kind=ErrorKind.EXECUTION,
+    message=both("参数有误，调用未执行", "the arguments are wrong; the call was not run"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,11 @@ class RoundCalls:
         return len(self._calls) + self._archery_count
 
     @property
+    def native(self) -> NativeIntake | None:
+        """What takes our function calls out of the reply, if any were offered."""
+        return self._format.native
+
+    @property
     def normal(self) -> Sequence[ToolCall]:
         """Calls whose results go back to the model, in the order they were written."""
         return self._calls
@@ -122,6 +134,10 @@ class RoundCalls:
             self._calls.append(call)
         if over:
             self._ended(call, ToolResult(error_kind=ErrorKind.LIMIT, message=_over_limit(self._rules.limit)))
+            return
+        if found.refused is not None:
+            self._never_ran(call, _UNFIT)  # what the model reads may quote arguments, which are never logged
+            self._ended(call, found.refused)
             return
         spec = self._find_spec(call.tool)
         if self._rules.eager and (spec is None or spec.eager):

@@ -39,7 +39,7 @@ class CompletionRenderer:
         if self._rounds == 1:
             self.headers = passed_headers(reply)
             self._first = dict(completion) if completion is not None else None
-        else:
+        elif any(self._texts):  # a round that had nothing but function calls of ours is nothing to the client
             self._texts.append("\n")
         self._texts.append(answer.text)
         self._last_message = first_message(completion)

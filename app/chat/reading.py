@@ -8,6 +8,7 @@ from typing import Any
 
 from app.chat.payload import dumps, loads
 from app.errors import UpstreamBrokenError, both
+from app.extend import NativeIntake
 from app.protocol.chat import DONE_DATA, sse, text_of
 from app.protocol.half_characters import PieceJoiner
 from app.protocol.sse import SseEvent
@@ -38,6 +39,7 @@ class RoundReader:
     the end of the answer (finish reasons, usage) or was said before (the role). ``take_text`` gives new content of
     choice 0 for the scanner. ``first_token`` is called once, with the first piece of any choice: text, thought or
     native call. With ``first_choice_only`` the other choices are left out, whatever the upstream sends (D32).
+    ``native`` keeps function calls of ours, which the client never sees.
     """
 
     def __init__(
@@ -47,12 +49,15 @@ class RoundReader:
         *,
         forward_usage: bool = False,
         first_choice_only: bool = False,
+        native: NativeIntake | None = None,
     ) -> None:
         self._answer = answer
         self._first_token = first_token
         self._spoke = False
         self._forward_usage = forward_usage
         self._first_choice_only = first_choice_only
+        self._native = native
+        self._last_chunk: dict[str, Any] = {}
         self._joiner = PieceJoiner()
         self._pieces: list[str] = []
         self._chars = 0
@@ -73,9 +78,36 @@ class RoundReader:
         """The finish reason of choice 0, or None while there is none."""
         return self.finish_reasons.get(0)
 
-    def finish(self) -> None:
-        """The stream ended."""
+    @property
+    def said(self) -> bool:
+        """Whether choice 0 had any content."""
+        return bool(self._chars)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something that a ``CallFormat`` has to be fed: new text, or calls that are complete."""
+        return bool(self._new_text) or (self._native is not None and self._native.ready)
+
+    def finish(self) -> bytes | None:
+        """The stream ended; what the client gets of what was held back, if anything."""
         self._add_text(self._joiner.finish())
+        return None if self._native is None else self._finish_native(self._native)
+
+    def _finish_native(self, native: NativeIntake) -> bytes | None:
+        choices = []
+        for index, pieces in native.finish().items():
+            delta: dict[str, Any] = {"tool_calls": pieces}
+            if index not in self._answer.roles_sent:
+                self._answer.roles_sent.add(index)
+                delta["role"] = "assistant"
+            self.native_calls = self.native_calls or index == 0
+            choices.append({"index": index, "delta": delta, "finish_reason": None})
+        for index, reason in self.finish_reasons.items():
+            self.finish_reasons[index] = native.finish_reason(index, reason)
+        if not choices:
+            return None
+        frame = {name: value for name, value in self._last_chunk.items() if name != "usage"}
+        return sse(dumps({**frame, "choices": choices}))
 
     def take_text(self) -> str:
         """The content of choice 0 that came since the last time."""
@@ -109,6 +141,8 @@ class RoundReader:
         if self._answer.created is None or self._answer.model is None:
             self._identify(chunk)
         changed = self._read_usage(chunk)
+        if self._native is not None:
+            self._last_chunk = chunk
         kept = []
         for choice in choices:
             if not isinstance(choice, dict) or (self._first_choice_only and _index(choice)):
@@ -162,10 +196,15 @@ class RoundReader:
             altered = True
         delta = choice.get("delta")
         if not isinstance(delta, dict):
+            message = choice.get("message")  # some servers write the whole message into a chunk
+            if self._native is not None and isinstance(message, dict):
+                altered = self._native.take_whole(index, message) or altered
             return finish is None, altered
         if not self._spoke and any(name != "role" and value for name, value in delta.items()):
             self._spoke = True
             self._first_token()
+        if self._native is not None and self._native.take(index, delta):
+            altered = True
         if index == 0:
             if delta.get("tool_calls") or delta.get("function_call"):
                 self.native_calls = True

@@ -12,6 +12,7 @@ from app.chat.calls import RoundCalls
 from app.chat.payload import dumps, loads
 from app.chat.reading import MAX_REPLY_CHARS, RoundReader
 from app.errors import UpstreamBrokenError, UpstreamError, UpstreamStatusError, both
+from app.extend import NativeIntake
 from app.protocol.chat import DONE_DATA, CompletionJoiner, completion_to_chunks, sse, text_of
 from app.protocol.half_characters import whole
 from app.protocol.sse import SseEvent, SseReader
@@ -72,9 +73,11 @@ async def read_stream(
             )
         chunks = (dumps(chunk) for chunk in completion_to_chunks(completion))
         await _pass_on([SseEvent(data, sse(data), "") for data in chunks], reader, calls, forward)
-    reader.finish()
+    held_back = reader.finish()
     calls.feed({"content": reader.take_text()})
     calls.finish()
+    if held_back is not None:
+        await forward(held_back)
     return RoundAnswer(reader.text, reader.finish_reasons, reader.usage, reader.native_calls)
 
 
@@ -100,8 +103,8 @@ async def _pass_on(
             if reader.done:
                 break
     finally:  # what came before a fault belongs to the client
-        if text := reader.take_text():
-            calls.feed({"content": text})
+        if reader.has_news:
+            calls.feed({"content": reader.take_text()})
         if out:
             await forward(b"".join(out))
 
@@ -133,8 +136,23 @@ async def read_plain(
     for start in range(0, len(text), SCAN_SLICE_CHARS):
         calls.feed({"content": text[start : start + SCAN_SLICE_CHARS]})
         await asyncio.sleep(0)  # other turns go on while a huge reply is scanned
+    if calls.native is not None:
+        _take_ours(completion, calls.native)
     calls.finish()
     return RoundAnswer(text, *_facts(completion)), completion
+
+
+def _take_ours(completion: Mapping[str, Any] | None, native: NativeIntake) -> None:
+    """Take function calls of ours out of a completion, with what it says of them."""
+    for position, choice in enumerate(choices_of(completion)):
+        index = choice.get("index", position)
+        if not isinstance(index, int):
+            continue
+        message = choice.get("message")
+        if isinstance(message, dict) and native.take_whole(index, message) and not message.get("tool_calls"):
+            message["content"] = message.get("content") or ""  # clients want a string where there are no calls
+        if isinstance(reason := choice.get("finish_reason"), str):
+            choice["finish_reason"] = native.finish_reason(index, reason)
 
 
 async def _joined(reply: Reply) -> dict[str, Any]:

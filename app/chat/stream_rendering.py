@@ -49,6 +49,7 @@ class StreamRenderer:
         self._first_reasons: dict[int, str] = {}
         self._rounds = 0
         self._begun = False
+        self._said = False
         self._ended = False
         self.headers: dict[str, str] = {}
         self.status_answer: tuple[int, dict[str, Any]] | None = None
@@ -58,17 +59,25 @@ class StreamRenderer:
         self._rounds += 1
         if self._rounds == 1:
             self.headers = passed_headers(reply)
-        else:
+        elif self._said:  # a round that had nothing but function calls of ours is nothing to the client
             await self._say(markers.ID_SEPARATOR, "\n")
         reader = RoundReader(
-            self._answer, first_token, forward_usage=self._forward_usage, first_choice_only=self._rounds > 1
+            self._answer,
+            first_token,
+            forward_usage=self._forward_usage,
+            first_choice_only=self._rounds > 1,
+            native=calls.native,
         )
         if self._rounds == 1:
             self._first_reasons = reader.finish_reasons
-        return await read_stream(reply, calls, reader, self._forward)
+        try:
+            return await read_stream(reply, calls, reader, self._forward)
+        finally:
+            self._said = self._said or reader.said
 
     async def block(self, text: str) -> None:
         """A ShowVCP block in a chunk of its own."""
+        self._said = True
         await self._say(markers.ID_SHOW_VCP, text)
 
     async def failed(self, error: VcpError) -> None:

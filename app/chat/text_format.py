@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
 
-from app.extend import Body, CallOutcome, FoundCall, Json
+from app.extend import Body, CallOutcome, FoundCall, Json, Message, NativeIntake
 from app.protocol.timestamps import iso_millis
 from app.protocol.tool_blocks import BlockScanner, ToolBlock
-from app.tools.rendering import ResultFormat, model_parts, payload_content
+from app.tools.rendering import Part, ResultFormat, model_parts, payload_content
 from app.tools.text_calls import call_from_block
 
 
@@ -23,6 +23,11 @@ class TextCallFormat:
         self._results = results
         self._password_wanted = password_wanted
         self._scanner = BlockScanner()
+
+    @property
+    def native(self) -> NativeIntake | None:
+        """None: function calls of the API are the client's (D3)."""
+        return None
 
     def offer(self, body: Body) -> Body:
         """Nothing to add: the operator's prompt describes the tools (``{{VCPAllTools}}``), the body stays (D34)."""
@@ -43,23 +48,29 @@ class TextCallFormat:
 
     def append(self, body: Body, reply: str, outcomes: Sequence[CallOutcome]) -> Body:
         """The reply as an assistant's message and all results as one user message (spec 4.4)."""
+        return extended(body, [{"role": "assistant", "content": reply}, self.results_message(self.parts(outcomes))])
+
+    def parts(self, outcomes: Sequence[CallOutcome]) -> list[Part]:
+        """What a model reads of these results, in their order."""
         told = []
         for outcome in outcomes:
             told.extend(model_parts(outcome, iso_millis(outcome.finished_at, self._zone), self._results))
-        changed: Body = {
-            **body,
-            "messages": [
-                *body["messages"],
-                {"role": "assistant", "content": reply},
-                {"role": "user", "content": payload_content(told, self._results.profile)},
-            ],
-        }
-        if "n" in changed:
-            changed["n"] = 1  # only choice 0 goes on (D32)
-        return changed
+        return told
+
+    def results_message(self, parts: Sequence[Part]) -> Message:
+        """The message that carries these parts."""
+        return {"role": "user", "content": payload_content(parts, self._results.profile)}
 
     def _found(self, blocks: Sequence[ToolBlock]) -> list[FoundCall]:
         return [
             FoundCall(call_from_block(block, self._new_id(), password_wanted=self._password_wanted), block.skipped_why)
             for block in blocks
         ]
+
+
+def extended(body: Body, messages: Sequence[Message]) -> Body:
+    """The body with further messages; only choice 0 goes on (D32)."""
+    changed: Body = {**body, "messages": [*body["messages"], *messages]}
+    if "n" in changed:
+        changed["n"] = 1
+    return changed

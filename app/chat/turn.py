@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 from app.chat.background import BackgroundTasks
 from app.chat.calls import CallRules, RoundCalls
@@ -46,6 +47,9 @@ from app.upstream.client import UpstreamClient
 
 log = logging.getLogger(__name__)
 
+NativeMode = Literal["off", "auto", "on"]
+"""Whether our tools are offered as functions of the chat API."""
+
 FAREWELL_SECONDS = 5.0
 """How long the last words of a stopped turn may wait for a client that does not read."""
 
@@ -73,7 +77,7 @@ class TurnRequest:
 
 @dataclass(frozen=True, slots=True)
 class TurnRules:
-    """Settings that hold for the whole turn."""
+    """Settings that hold for the whole turn; with ``native="auto"`` an upstream may refuse to know of functions."""
 
     max_tool_rounds: int = 5
     max_calls: int = 256
@@ -81,6 +85,7 @@ class TurnRules:
     password_wanted: bool = False
     keep_tools_on_disconnect: bool = False
     results: ResultFormat = field(default_factory=ResultFormat)
+    native: NativeMode = "off"
 
 
 def _nothing_follows(_context: CallContext) -> AbstractContextManager[None]:
@@ -205,6 +210,7 @@ class Turn:
         body = prepared.body
         usage: dict[str, Any] | None = None
         finish_reasons: dict[int, str] = {}
+        said = False
         while True:
             self._round += 1
             over_limit = self._round > self._rules.max_tool_rounds
@@ -212,7 +218,7 @@ class Turn:
             call_format = parts.call_format(self._rules)
             self._calls_before = self._calls_found
             calls = self._calls = self._round_calls(call_format, run=not over_limit)
-            answer = await self._ask(call_format.offer(body), calls)
+            answer = await self._ask(call_format.offer(body), body, calls)
             usage = add_usage(usage, answer.usage)
             finish_reasons = answer.finish_reasons if self._round == 1 else finish_reasons | answer.finish_reasons
             if 0 not in answer.finish_reasons:
@@ -229,7 +235,8 @@ class Turn:
             if answer.native_calls or over_limit or not calls.normal:
                 break
             # Plain answers keep the newline before a later round's text in the history too (spec 4.8).
-            text = answer.text if request.stream or self._round == 1 else "\n" + answer.text
+            text = "\n" + answer.text if said and not request.stream else answer.text
+            said = said or bool(answer.text)
             told = [outcome for outcome in calls.outcomes() if not outcome.result.silent]
             if not told:  # the model hears nothing of its calls (spec 7.6), so there is nothing to ask it about
                 break
@@ -251,7 +258,8 @@ class Turn:
             parts.clock,
         )
 
-    async def _ask(self, body: Body, calls: RoundCalls) -> RoundAnswer:
+    async def _ask(self, body: Body, body_before: Body, calls: RoundCalls) -> RoundAnswer:
+        """Ask with ``body``; ``body_before`` is the same without what the format added to it."""
         request, parts = self._request, self._parts
         number = self._round
         parts.events.publish(RoundStarted(request.id, number))
@@ -259,6 +267,8 @@ class Turn:
         def first_token() -> None:
             parts.events.publish(FirstToken(request.id, number))
 
+        added = body is not body_before
+        may_refuse = partial(dumps, body_before) if added and self._rules.native == "auto" else None
         await asyncio.sleep(0)  # a stop that came with this very event is met before the upstream is asked
         reply = await parts.upstream.chat(
             dumps(body),
@@ -267,6 +277,7 @@ class Turn:
             user_agent=request.user_agent,
             accept=request.accept,
             depth=request.depth,
+            without_tools=may_refuse,
         )
         try:
             return await self._renderer.read(reply, calls, first_token)

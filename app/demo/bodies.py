@@ -23,7 +23,10 @@ ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function
 
 @dataclass(frozen=True, slots=True)
 class ChatBody:
-    """A chat request. Unknown fields are ignored; anything but ``stream: true`` asks for a whole answer."""
+    """A chat request. Unknown fields are ignored; anything but ``stream: true`` asks for a whole answer.
+
+    ``functions`` are the names of those that the model may call.
+    """
 
     model: str
     messages: Sequence[Message]
@@ -32,6 +35,7 @@ class ChatBody:
     choices: int
     stop: tuple[str, ...]
     max_tokens: int | None
+    functions: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,20 @@ def read_chat(body: Body) -> ChatBody:
         choices=_whole(body, "n", 1, MAX_CHOICES) or 1,
         stop=tuple(stops),
         max_tokens=_whole(body, limit, 1, None),
+        functions=_functions(body),
     )
+
+
+def _functions(body: Body) -> frozenset[str]:
+    """Names of the functions in ``tools``, none where the client wants no calls."""
+    tools = body.get("tools") or []
+    if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+        raise BadRequestError("'tools' must be a list of objects.")
+    if body.get("tool_choice") == "none":
+        return frozenset()
+    described = [tool.get("function") for tool in tools]
+    names = [function.get("name") for function in described if isinstance(function, dict)]
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 def read_embedding(body: Body) -> EmbeddingBody:

@@ -26,7 +26,10 @@ Pace = Callable[[float], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One answer, ready to be sent: ``pieces`` are (seconds to wait first, text)."""
+    """One answer, ready to be sent.
+
+    ``pieces`` are (seconds to wait first, text), ``calls`` function calls as they stand in a whole message.
+    """
 
     id: str
     created: int
@@ -36,6 +39,7 @@ class Completion:
     prompt_tokens: int
     completion_tokens: int
     choices: int = 1
+    calls: tuple[Json, ...] = ()
 
     @property
     def text(self) -> str:
@@ -53,7 +57,9 @@ class Completion:
 
     def whole(self) -> Json:
         """The ``chat.completion`` object."""
-        message = {"role": "assistant", "content": self.text, "refusal": None}
+        message: dict[str, Json] = {"role": "assistant", "content": self.text, "refusal": None}
+        if self.calls:
+            message["tool_calls"] = list(self.calls)
         return {
             "id": self.id,
             "object": "chat.completion",
@@ -74,10 +80,21 @@ class Completion:
         for wait, text in self.pieces:
             for index in indexes:
                 yield wait if index == 0 else 0, self._chunk(index, {"content": text}, None, include_usage)
+        for delta in self._call_deltas():
+            for index in indexes:
+                yield 0, self._chunk(index, {"tool_calls": [delta]}, None, include_usage)
         for index in indexes:
             yield 0, self._chunk(index, {}, self.finish_reason, include_usage)
         if include_usage:
             yield 0, {**self._envelope(), "choices": [], "usage": self.usage()}
+
+    def _call_deltas(self) -> Iterator[Json]:
+        """The calls in pieces, as most providers send them."""
+        for number, call in enumerate(self.calls):
+            function = call["function"]
+            yield {"index": number, **call, "function": {"name": function["name"], "arguments": ""}}
+            for piece in tear(function["arguments"], number):
+                yield {"index": number, "function": {"arguments": piece}}
 
     def _envelope(self) -> dict[str, Json]:
         return {"id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model}

@@ -77,8 +77,28 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     asked = next((at for at in reversed(spoken) if not _is_tool_message(messages, at)), None)
     request = [] if asked is None else read_contents(messages[asked])[0]
     names = _called(messages, last)
-    answers = tuple(_read_answer(text, names[at] if at < len(names) else "") for at, text in enumerate(texts) if text)
-    return Conversation("\n".join(request), _is_chinese(request), first, pictures, answers)
+    told = _told_by_functions(messages, asked, names)
+    if messages[last]["role"] != "user":
+        texts = []  # it is one of them
+    read = [_read_answer(text, names[at] if at < len(names) else "") for at, text in enumerate(texts) if text]
+    return Conversation("\n".join(request), _is_chinese(request), first, pictures, (*told, *read))
+
+
+def _told_by_functions(messages: Sequence[Message], asked: int | None, called: Sequence[str]) -> list[ToolAnswer]:
+    """The answers to function calls since the person's request; ``called`` are the tools named in marked text."""
+    names: dict[str, str] = {}
+    answers: list[ToolAnswer] = []
+    for message in messages[0 if asked is None else asked + 1 :]:
+        calls = message.get("tool_calls")
+        for call in calls if isinstance(calls, list) else ():
+            function = call.get("function") if isinstance(call, dict) else None
+            if isinstance(function, dict):
+                names[str(call.get("id"))] = str(function.get("name", ""))
+        if message["role"] in ("tool", "function"):
+            marked = called[len(answers)] if len(answers) < len(called) else ""
+            name = names.get(str(message.get("tool_call_id"))) or str(message.get("name") or marked)
+            answers += [_read_answer(text, name) for text in read_contents(message)[0] if text]
+    return answers
 
 
 def _prompt(messages: Sequence[Message]) -> str:

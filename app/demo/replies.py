@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from app.demo.blocks import diary_block, quoted, tool_block
@@ -31,15 +32,28 @@ _THINK = re.compile(r"\bthink\b|思考|想一想", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
+class DemoCall:
+    """A function that the model calls."""
+
+    name: str
+    arguments: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class DemoReply:
-    """A reply: ``text`` comes at the usual pace, then ``slow_lines`` one by one at the slow pace."""
+    """A reply: ``text`` comes at the usual pace, then ``slow_lines`` one by one at the slow pace, then ``calls``."""
 
     text: str
     slow_lines: tuple[str, ...] = ()
+    calls: tuple[DemoCall, ...] = ()
 
 
-def reply_to(conversation: Conversation, date: str, slow_lines: int) -> DemoReply:
+def reply_to(
+    conversation: Conversation, date: str, slow_lines: int, functions: Collection[str] = frozenset()
+) -> DemoReply:
     """What the demo model says; ``date`` (YYYY-MM-DD) goes into diary entries.
+
+    Tools that are among the ``functions`` it was offered are called as such, all others in marked text.
 
     The first matching rule wins: tool answers, slow, missing tool, diary block, remember, show prompt, think,
     sums, anything else.
@@ -47,41 +61,47 @@ def reply_to(conversation: Conversation, date: str, slow_lines: int) -> DemoRepl
     phrases = CHINESE if conversation.chinese else ENGLISH
     said: list[str] = []
     lines: tuple[str, ...] = ()
+    calls: tuple[DemoCall, ...] = ()
     if conversation.answers is not None:
         body = _told(conversation, phrases)
     else:
-        body, lines = _by_rule(conversation, phrases, date, slow_lines)
+        body, lines, calls = _by_rule(conversation, phrases, date, slow_lines)
         if conversation.pictures:
             said.append(phrases.no_picture)
     if conversation.first and body != phrases.plain:
         said.append(phrases.introduction)
-    return DemoReply("\n".join([*said, body]), lines)
+    text, functions_called = "\n".join([*said, body]), tuple(call for call in calls if call.name in functions)
+    marked = [tool_block(call.name, **call.arguments) for call in calls if call.name not in functions]
+    return DemoReply("\n".join([text, *marked]), lines, functions_called)
 
 
-def _by_rule(conversation: Conversation, phrases: Phrases, date: str, slow_lines: int) -> tuple[str, tuple[str, ...]]:
+def _by_rule(
+    conversation: Conversation, phrases: Phrases, date: str, slow_lines: int
+) -> tuple[str, tuple[str, ...], tuple[DemoCall, ...]]:
+    """What is said, the slow lines, and the calls that come last."""
     text = conversation.text[:MAX_SCANNED]
     if _SLOW.search(text):
         numbers = range(1, slow_lines + 1)
         lines = tuple("\n" + phrases.slow_line.format(number=number, count=slow_lines) for number in numbers)
-        return phrases.slow.format(count=slow_lines), lines
+        return phrases.slow.format(count=slow_lines), lines, ()
     if _MISSING.search(text):
-        return f"{phrases.missing}\n{tool_block(MISSING_TOOL, question=quoted(text, MAX_QUOTE))}", ()
+        return phrases.missing, (), (DemoCall(MISSING_TOOL, {"question": quoted(text, MAX_QUOTE)}),)
     if _DIARY.search(text):
-        return f"{phrases.diary}\n{diary_block(MAID, date, _entry(phrases.diary_text))}", ()
+        return f"{phrases.diary}\n{diary_block(MAID, date, _entry(phrases.diary_text))}", (), ()
     if note := _note(text):
         fields = {"maidName": MAID, "dateString": date, "contentText": _entry(note)}
-        return f"{phrases.remember}\n{tool_block(DIARY_WRITER, **fields)}", ()
+        return phrases.remember, (), (DemoCall(DIARY_WRITER, fields),)
     if _PROMPT.search(text):
         prompt = quoted(conversation.prompt, MAX_QUOTE)
-        return (phrases.prompt.format(text=prompt) if prompt else phrases.no_prompt), ()
+        return (phrases.prompt.format(text=prompt) if prompt else phrases.no_prompt), (), ()
     sums = find_sums(text)
     if _THINK.search(text):
         thought = tool_block(CALCULATOR, expression=sums[0] if sums else "1+1")
-        return f"<think>\n{phrases.think_inside}\n{thought}\n</think>\n{phrases.think_after}", ()
+        return f"<think>\n{phrases.think_inside}\n{thought}\n</think>\n{phrases.think_after}", (), ()
     if sums:
         said = phrases.calculate if len(sums) == 1 else phrases.calculate_many.format(count=len(sums))
-        return "\n".join([said, *(tool_block(CALCULATOR, expression=written) for written in sums)]), ()
-    return phrases.plain, ()
+        return said, (), tuple(DemoCall(CALCULATOR, {"expression": written}) for written in sums)
+    return phrases.plain, (), ()
 
 
 def _note(text: str) -> str:

@@ -23,10 +23,11 @@ from starlette.routing import Route
 from app.demo.bodies import read_chat, read_embedding, read_json, read_rerank
 from app.demo.completion import Completion, CompletionResponse, Pace, count_tokens, cut_pieces
 from app.demo.conversation import read_contents, read_conversation
-from app.demo.replies import reply_to
+from app.demo.replies import DemoReply, reply_to
 from app.demo.vectors import embed, packed, relevance
 from app.errors import BodyTooLargeError, NotFoundError, VcpError
 from app.extend import Clock, Json
+from app.protocol.json_text import compact_json
 
 MODEL_IDS = ("vcp-demo", "vcp-demo-embedding", "vcp-demo-rerank")
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -76,23 +77,26 @@ class _Demo:
         now = self.clock()
         date = datetime.fromtimestamp(now, self.zone).strftime("%Y-%m-%d")
         digest = sha256(raw)
+        reply = reply_to(read_conversation(body.messages), date, self.slow_lines, body.functions)
         pieces, finish = cut_pieces(
-            reply_to(read_conversation(body.messages), date, self.slow_lines),
+            reply,
             start=digest.digest()[0],
             delay=self.delay if body.stream else 0,
             slow_delay=self.slow_delay,
             stop=body.stop,
             max_tokens=body.max_tokens,
         )
+        calls = _calls(reply, digest.hexdigest()[:8]) if finish == "stop" else ()
         completion = Completion(
             id=f"chatcmpl-demo-{digest.hexdigest()[:24]}",
             created=int(now),
             model=body.model,
             pieces=pieces,
-            finish_reason=finish,
+            finish_reason="tool_calls" if calls else finish,
             prompt_tokens=sum(count_tokens("".join(read_contents(message)[0])) for message in body.messages),
             completion_tokens=count_tokens("".join(text for _, text in pieces)),
             choices=body.choices,
+            calls=calls,
         )
         return CompletionResponse(completion, self.pace, stream=body.stream, include_usage=body.include_usage)
 
@@ -140,6 +144,18 @@ class _Demo:
 
     def _described(self, name: str) -> Json:
         return {"id": name, "object": "model", "created": int(self.clock()), "owned_by": "vcp-demo"}
+
+
+def _calls(reply: DemoReply, name: str) -> tuple[Json, ...]:
+    """The function calls of a reply, with ids that no other reply has."""
+    return tuple(
+        {
+            "id": f"call_demo_{name}_{number}",
+            "type": "function",
+            "function": {"name": call.name, "arguments": compact_json(dict(call.arguments))},
+        }
+        for number, call in enumerate(reply.calls)
+    )
 
 
 async def _read_body(request: Request) -> bytes:

@@ -5,7 +5,7 @@ other. All value types are immutable. JSON values are plain Python values as a J
 """
 
 from app.extend.callers import Caller, Question
-from app.extend.calls import CallFormat, CallOutcome, FoundCall
+from app.extend.calls import CallFormat, CallOutcome, FoundCall, NativeIntake
 from app.extend.events import (
     ApprovalAsked,
     ApprovalSettled,
@@ -117,6 +117,7 @@ __all__ = [
     "Lifecycle",
     "Message",
     "Mute",
+    "NativeIntake",
     "NodeJoined",
     "NodeLeft",
     "Outcome",

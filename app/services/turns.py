@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from functools import partial
 
 from app.chat.background import BackgroundTasks
+from app.chat.native_format import NativeCallFormat
+from app.chat.native_tools import NativeTools
 from app.chat.prepare import Preparation
 from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config.settings import Settings
-from app.extend import CallFormat, PhaseDone, Preprocessor
+from app.errors import both
+from app.extend import CallFormat, Json, PhaseDone, Preprocessor
 from app.observe.bus import EventBus
 from app.observe.dumps import DebugDumps
 from app.plugins.in_process_context import standing_in
 from app.prompt.engine import PromptEngine
 from app.services.ids import Ids
 from app.services.in_force import InForce
+from app.tools.offers import DoorRules, Offers, restricted_naming
 from app.tools.rendering import ResultFormat
 from app.tools.router import Router
+from app.tools.schemas.check import SchemaError, check_of
 from app.upstream.client import UpstreamClient
+
+log = logging.getLogger(__name__)
 
 
 def turn_parts(
@@ -50,7 +58,7 @@ def turn_parts(
         clock=time.time,
         zone=zone,
         new_id=ids.new_call,
-        call_format=partial(call_format, ids, zone),
+        call_format=partial(call_format, ids, zone, native_tools(in_force, router)),
         dump=dumps.dump,
         standing=standing_in,
     )
@@ -65,9 +73,32 @@ def turn_rules(settings: Settings, *, stream: bool, private: bool = False) -> Tu
         password_wanted=settings.vcp_tool_code,
         keep_tools_on_disconnect=not settings.cancel_tools_on_disconnect,
         results=ResultFormat(settings.compat_profile, settings.tool_result_max_chars, private),
+        native=settings.native_tools,
     )
 
 
-def call_format(ids: Ids, zone: tzinfo, rules: TurnRules) -> CallFormat:
+def native_tools(in_force: InForce, router: Router) -> NativeTools:
+    """Our tools as functions of the chat API, as the settings of now want them."""
+    rules = in_force.following(lambda settings: DoorRules(settings.native_tools_allow, settings.native_tools_deny))
+    return NativeTools(Offers(router.catalogue, rules, restricted_naming), lambda: in_force.settings.native_tools_max)
+
+
+def call_format(ids: Ids, zone: tzinfo, native: NativeTools, rules: TurnRules) -> CallFormat:
     """How a model asks for tools in a turn with these rules."""
-    return TextCallFormat(ids.new_call, zone, rules.results, password_wanted=rules.password_wanted)
+    text = TextCallFormat(ids.new_call, zone, rules.results, password_wanted=rules.password_wanted)
+    if rules.native == "off":
+        return text
+    return NativeCallFormat(text, native, fault_of, ids.new_call, password_wanted=rules.password_wanted)
+
+
+def fault_of(schema: Mapping[str, Json], value: Json) -> str:
+    """What is wrong with the arguments of a function call, empty when nothing is.
+
+    Under a schema that cannot be used the tool itself has to judge.
+    """
+    try:
+        fault = check_of(schema).fault(value)
+    except SchemaError as error:
+        log.debug("arguments of a function call are not checked: %s", error)
+        return ""
+    return "" if fault is None else f"{both('参数不符合 schema', 'the arguments do not fit the schema')}: {fault}"

@@ -20,6 +20,7 @@ from app.upstream.dispatch import Dispatch, Sending
 from app.upstream.fleet import Fleet, UpstreamStatus
 from app.upstream.limits import LIST_BYTES, LIST_SECONDS, UpstreamLimits
 from app.upstream.model_list import merged
+from app.upstream.plainer import Plainer
 from app.upstream.proxies import EnvironmentProxies
 from app.upstream.reply import EVENT_STREAM, HOP_BY_HOP, Reply
 from app.upstream.retry import Fault, RetryPolicy
@@ -126,13 +127,16 @@ class UpstreamClient:
         user_agent: str | None = None,
         accept: str | None = None,
         depth: int = 0,
+        without_tools: Callable[[], bytes] | None = None,
     ) -> Reply:
         """Send a chat request; the reply has status 200 and its first piece of body (spec 1.4, 4.10).
 
         ``body`` is JSON and is sent byte for byte (D34). Repeated by the policy, and sent to the other upstreams for
-        the model, until the first byte of an answer. ``depth`` is that of the chat. Raises ``UpstreamStatusError`` for
-        every other status, ``UpstreamConnectError``, ``UpstreamTimeoutError``, ``UpstreamBrokenError``,
-        ``UpstreamBusyError``, and what the resolver raises. Cancelling closes the connection at once (D27).
+        the model, until the first byte of an answer. ``depth`` is that of the chat. ``without_tools`` makes the body
+        for an upstream that knows no function calls: one that refuses the tools of ``body`` gets that, and, once it has
+        answered, at once for a while. Raises ``UpstreamStatusError`` for every other status, ``UpstreamConnectError``,
+        ``UpstreamTimeoutError``, ``UpstreamBrokenError``, ``UpstreamBusyError``, and what the resolver raises.
+        Cancelling closes the connection at once (D27).
         """
         headers = {
             "Content-Type": JSON,
@@ -141,7 +145,9 @@ class UpstreamClient:
         }
         if stream:
             headers["Accept-Encoding"] = "identity"  # a compressor between us holds tokens back
-        return await self._dispatch.ask(self._resolver.resolve(model), Sending("POST", CHAT_PATH, headers, body, depth))
+        plainer = None if without_tools is None else Plainer(model, without_tools)
+        sending = Sending("POST", CHAT_PATH, headers, body, depth, plainer=plainer)
+        return await self._dispatch.ask(self._resolver.resolve(model), sending)
 
     async def request(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -16,6 +16,7 @@ from app.protocol.secret_texts import MASK
 from app.upstream.failover import Candidate, FailOver, fails_over, is_unwell
 from app.upstream.fleet import Fleet
 from app.upstream.limits import ERROR_BODY_BYTES, ERROR_BODY_SECONDS, UpstreamLimits
+from app.upstream.plainer import Plainer, refuses_tools
 from app.upstream.proxies import EnvironmentProxies
 from app.upstream.reply import Reply
 from app.upstream.retry import Fault, RetryPolicy, parse_retry_after
@@ -32,6 +33,7 @@ class Sending:
     """What is sent: ``path`` begins with ``/v1/``. ``depth`` is told to an upstream that is this server itself.
 
     With ``any_status`` every answer is one; else only status 200 is, and the others are errors that may be repeated.
+    With ``plainer`` an upstream that refuses the tools of ``body`` is sent that one.
     """
 
     method: str
@@ -40,6 +42,7 @@ class Sending:
     body: bytes | StreamedBody | None
     depth: int = 0
     any_status: bool = False
+    plainer: Plainer | None = None
 
     @property
     def spent(self) -> bool:
@@ -81,7 +84,9 @@ class Dispatch:
                 candidate = _placed_at_once(able) or await self._placed(plan, able)
                 if candidate is None:
                     continue
-                outcome = await self._attempt(candidate, sending)
+                outcome = await self._attempt(candidate, self._fitting(candidate, sending))
+                if self._was_refused_for_tools(candidate, sending, outcome):
+                    continue
                 if isinstance(outcome, Fault) and outcome.stale and candidate.spare and not sending.spent:
                     candidate.spare = False  # once only: one that always hangs up must not be asked for ever
                     candidate.end_trial()
@@ -105,6 +110,40 @@ class Dispatch:
         finally:
             if kept is not None:
                 await kept.close()
+
+    def _fitting(self, candidate: Candidate, sending: Sending) -> Sending:
+        """The request as this upstream takes it."""
+        plainer = sending.plainer
+        if plainer is None:
+            return sending
+        candidate.plainer = candidate.plainer or candidate.standing.without_tools.has(plainer.model, self.timer())
+        return replace(sending, body=plainer.body()) if candidate.plainer else sending
+
+    def _was_refused_for_tools(
+        self, candidate: Candidate, sending: Sending, outcome: Reply | Fault | UpstreamStatusError
+    ) -> bool:
+        """True when the upstream is to be asked once more, without tools; what it takes is remembered when it answers.
+
+        The refusal says nothing of its health and is no attempt.
+        """
+        plainer, standing = sending.plainer, candidate.standing
+        if plainer is None or isinstance(outcome, Fault):
+            return False
+        if isinstance(outcome, Reply):
+            if candidate.refused_tools:
+                standing.without_tools.add(plainer.model, self.timer())
+                _log.warning(
+                    "upstream %s takes no tools for model %.100r (status %d); it is asked without for an hour",
+                    candidate.target.name or "API_URL",
+                    plainer.model,
+                    candidate.refused_tools,
+                )
+            return False
+        if candidate.plainer or not refuses_tools(outcome.upstream_status, outcome.body):
+            return False
+        candidate.plainer, candidate.refused_tools = True, outcome.upstream_status
+        candidate.end_trial()
+        return True
 
     async def _placed(self, plan: FailOver, able: Sequence[Candidate]) -> Candidate | None:
         """The candidate of these at which a place came free and was taken; None when the wait was in vain."""

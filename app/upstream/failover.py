@@ -28,10 +28,11 @@ class Candidate:
     """One upstream that may serve a request: attempts so far, and when it may be asked again.
 
     ``wait`` are the seconds of pause that are left before the next one. ``spare``: one attempt on a kept connection
-    that turned out to be closed costs nothing.
+    that turned out to be closed costs nothing. ``plainer``: the request goes there without our tools;
+    ``refused_tools`` is the status of a refusal of them, 0 for none.
     """
 
-    __slots__ = ("_trial", "attempts", "error", "spare", "standing", "target", "wait")
+    __slots__ = ("_trial", "attempts", "error", "plainer", "refused_tools", "spare", "standing", "target", "wait")
 
     def __init__(self, target: UpstreamTarget, standing: Standing) -> None:
         self.target = target
@@ -39,6 +40,8 @@ class Candidate:
         self.attempts = 0
         self.wait = 0.0
         self.spare = True
+        self.plainer = False
+        self.refused_tools = 0
         self.error: UpstreamError | None = None
         self._trial = False
 

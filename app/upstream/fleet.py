@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from app.extend import UpstreamTarget
 from app.upstream.health import Health
+from app.upstream.plainer import ModelsWithoutTools
 from app.upstream.urls import host_of
 
 MAX_WAITING = 10_000
@@ -18,17 +19,18 @@ MAX_KNOWN = 1024
 
 
 class Standing:
-    """One upstream: its health, the requests that run there, and counts since the start.
+    """One upstream: its health, the requests that run there, models that know no tools, counts since the start.
 
     ``limit`` is the most that may run, None for any number; ``attempts`` were made, ``faults`` of them brought no
     answer. A request that has taken a place gives it back with ``release``, once.
     """
 
-    __slots__ = ("_fleet", "attempts", "faults", "health", "limit", "running")
+    __slots__ = ("_fleet", "attempts", "faults", "health", "limit", "running", "without_tools")
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self.health = Health()
+        self.without_tools = ModelsWithoutTools()
         self.limit: int | None = None
         self.running = 0
         self.attempts = 0

@@ -378,3 +378,57 @@ def test_whatever_is_quoted_holds_no_marker(text):
 
 def test_the_same_conversation_gets_the_same_reply():
     assert said(user("12*7")) == said(user("12*7"))
+
+
+def tool_message(id, content):
+    return {"role": "tool", "tool_call_id": id, "content": content}
+
+
+def function_call(id, name):
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "field"),
+    [("what is 12*7", "SciCalculator", "expression"), ("remember I like tea", "DailyNoteWrite", "contentText")],
+)
+def test_a_tool_that_is_offered_as_a_function_is_called_as_one(text, name, field):
+    conversation = read_conversation([user(text)])
+    reply = reply_to(conversation, DATE, 3, {name, "other"})
+    (call,) = reply.calls
+    assert call.name == name
+    assert call.arguments[field]
+    assert TOOL_START not in reply.text
+    marked = reply_to(conversation, DATE, 3, {"other"})
+    assert marked.calls == ()
+    assert TOOL_START in marked.text
+
+
+def test_the_answers_to_several_functions_are_told_in_order_with_those_to_marked_calls():
+    asked = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [function_call("a", "SciCalculator"), function_call("b", "DailyNoteWrite"), "odd"],
+    }
+    told = text_of(
+        user("12*7 and more"),
+        asked,
+        tool_message("b", '来自工具 "DailyNoteWrite" 的结果:\n{"message": "kept"}'),
+        tool_message("a", "84"),
+        user([result("Other", "x")]),
+    )
+    assert told == 'The diary answered: kept\nThe calculator answered: 84\nThe tool "Other" answered: x'
+
+
+@pytest.mark.parametrize("tools", [{"a": 1}, [1], "x"])
+def test_tools_that_are_no_list_of_objects_are_refused(tools):
+    with pytest.raises(BadRequestError, match="tools"):
+        read_chat({"model": "m", "messages": [user("x")], "tools": tools})
+
+
+def test_only_functions_count_and_none_where_no_calls_are_wanted():
+    tools = [{"function": {"name": "a"}}, {"function": {"name": 7}}, {"function": 7}, {"custom": {"name": "b"}}]
+    body = {"model": "m", "messages": [user("x")], "tools": tools}
+    assert read_chat(body).functions == {"a"}
+    assert read_chat({**body, "tool_choice": "none"}).functions == frozenset()
+    assert read_chat({**body, "tools": None}).functions == frozenset()
