@@ -264,6 +264,7 @@ def _root(options: argparse.Namespace, config: Config) -> tuple[Path, str]:
 def _log_briefly(config: Config, folders: Iterable[Path]) -> None:
     """Lines of the log without stacks, paths of this machine and what tools say, unless ``DEBUG=1`` (STD-45 … 48)."""
     logging.getLogger("mcp").setLevel(logging.WARNING)  # below that it logs whole messages
+    logging.getLogger("mcp.client").setLevel(logging.ERROR)  # we tell ourselves when the server is gone
     for name in ("httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)
     if config.environ.get(DEBUG_VARIABLE) == "1":

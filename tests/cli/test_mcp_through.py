@@ -7,8 +7,13 @@ import json
 import os
 from pathlib import Path
 
+import httpx2
+import pytest
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+
 from app.home.lock import own_home
-from tests.cli.commands import PLUGIN_SLEEPER
+from tests.cli.commands import PLUGIN_SLEEPER, command
 from tests.cli.mcp_program import McpProgram, mcp
 from tests.mcp.stdio.wires import call, notification, request
 from tests.plugins.watching import appears, vanishes
@@ -52,5 +57,30 @@ def test_a_client_is_served_by_the_server_that_owns_the_home_also_after_it_has_s
                         frames = [json.loads(line) for line in program.raw.splitlines()]
                         assert {"notifications/tools/list_changed"} <= {frame.get("method") for frame in frames}
                         assert await asyncio.to_thread(program.end) == (0, [])
+
+    run(test())
+
+
+def test_what_is_printed_for_http_reaches_the_running_server(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The address is that of now, not the configured one."""
+    write_plugin(tmp_path, "Parent", PARENT)
+
+    async def test() -> None:
+        with own_home(tmp_path, "serve") as ownership:
+            async with running(tmp_path, "http://127.0.0.1:9") as server:
+                ownership.tell(server.url)
+                words = ("mcp", "--home", tmp_path, "--print-config", "cursor", "--http")
+                ended = await asyncio.to_thread(command, capsys, *words)
+                assert "key" in ended.err
+                printed = json.loads(ended.out)["mcpServers"]["vcp"]
+                headers = [(name.encode(), value.encode()) for name, value in printed["headers"].items()]
+                async with (
+                    httpx2.AsyncClient(headers=headers, trust_env=False) as http,
+                    Client(streamable_http_client(printed["url"], http_client=http)) as client,
+                ):
+                    result = await client.call_tool("Parent", {})
+                    assert result.content[0].text == f"{os.getpid()} at depth 1"
 
     run(test())

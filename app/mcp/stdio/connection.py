@@ -146,6 +146,8 @@ class StdioConnection:
             await asyncio.wait(ends, timeout=self._limits.drain_seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             idle.cancel()
+        if self._sink.failure.done():
+            return
         if not self._idle.is_set():
             log.warning("%d requests were not done in time and are cancelled", len(self._running))
         self._to_server.close()

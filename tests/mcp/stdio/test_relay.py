@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import mcp_types as types
@@ -16,7 +17,7 @@ from app.mcp.stdio.relay import Relay
 from app.mcp.stdio.session import Destination
 from app.web.server import serve
 from tests.mcp.stdio.wires import MODERN, Client, Tools, call, initialize, linked, notification, request
-from tests.server import run
+from tests.server import ECHO, KEY, run, running, write_plugin
 from tests.waiting import until
 
 
@@ -286,5 +287,34 @@ def test_a_server_that_cannot_be_reached_is_told_in_plain_words() -> None:
             assert refused["id"] == "init"
             assert "connection to the server" in refused["error"]["message"]
             assert (await client.ask(request(1, "ping")))["result"] == {}
+
+    run(test())
+
+
+@pytest.mark.parametrize("modern", [False, True])
+def test_news_of_the_real_server_reach_the_client(tmp_path: Path, modern: bool) -> None:
+    """MCP-16, MCP-31: legacy sessions are told; a modern client under the id with which it asked to be."""
+
+    async def test() -> None:
+        write_plugin(tmp_path, "First", ECHO)
+        async with running(tmp_path, "http://127.0.0.1:9") as server:
+            where = Destination(f"{server.url}/mcp", KEY)
+            async with relayed(lambda: where) as (client, _):
+                if modern:
+                    wanted = {"notifications": {"toolsListChanged": True}}
+                    await client.send(request("news", "subscriptions/listen", {**wanted, **MODERN}))
+                    acknowledged = await client.next()
+                    assert acknowledged["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == "news"
+                else:
+                    await client.begin()
+                assert "result" in await client.ask(request(1, "tools/list", MODERN if modern else None))
+                write_plugin(tmp_path, "Second", ECHO)
+                await server.services.reload()
+                while (news := await client.next())["method"] != "notifications/tools/list_changed":
+                    assert news["method"].endswith("/list_changed")  # of other lists
+                if modern:
+                    assert news["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == "news"
+                answer = await client.ask(call(2, "Second", modern=modern, text="new"))
+                assert answer["result"]["content"][0]["text"] == "new"
 
     run(test())
