@@ -120,7 +120,7 @@ def log_to_screen(config: Config, level: int = logging.INFO) -> None:
     logging.basicConfig(handlers=[handler])
     log_as_configured(config, level)
     # The SDK of MCP tells the names of sessions, which are as good as a key to them.
-    for name in ("httpx", "httpcore", "asyncio", "uvicorn", "watchfiles", "mcp"):
+    for name in ("httpx", "httpcore", "httpx2", "httpcore2", "asyncio", "uvicorn", "watchfiles", "mcp"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
