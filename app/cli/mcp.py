@@ -41,6 +41,7 @@ from app.observe.lines import BriefLines
 from app.plugins.discovery import Plugin
 from app.protocol.call_depth import check_depth, environment_depth
 from app.services import Services
+from app.services.mcp_shelves import give_shelves
 from app.services.mcp_stdio import Streams, confine, relay_stdio, serve_nothing, serve_stdio
 from app.web.app import create_app
 from app.web.server import serve
@@ -180,6 +181,7 @@ async def _through(home: Path, key: str, depth: int, streams: Streams) -> int:
 
 async def _alone(config: Config, key: str, depth: int, streams: Streams) -> int:
     services = Services(config, key, resolver=NoModel(), owns_home=False)
+    give_shelves(services)
     return await _serve(services, depth, streams)
 
 

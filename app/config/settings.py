@@ -36,7 +36,7 @@ DEFAULT_ZONE = "Asia/Shanghai"
 
 NEEDS_RESTART = frozenset(
     {"HOST", "PORT", "Key", "ShutdownSeconds", "LiveReload", "ServerLog", "ToolSocketPort", "ToolSocketHost"}
-    | {"Main_Server_URL", "ServerName", "NodeCaFile", "MCPMaxSessions", "MCPSessionSeconds"}
+    | {"Main_Server_URL", "ServerName", "NodeCaFile"}
 )
 """Settings that are read once, at the start; all others are in force as soon as they are reloaded (spec 5.11)."""
 

@@ -113,7 +113,7 @@ class TokenCheck:
     async def principal(self, token: str, resource: Resource) -> Principal:
         """Whose token this is. Raises WrongTokenError, ExpiredTokenError, ScopeError, IssuerError."""
         if not token or len(token) > TOKEN_CHARS or not token.isascii():
-            raise WrongTokenError("it is no token")
+            raise WrongTokenError(why="it is no token")
         await asyncio.to_thread(importlib.import_module, "app.web.mcp_tokens")  # late, for it takes its time
         from app.web import mcp_tokens
 
@@ -146,7 +146,7 @@ class TokenCheck:
         if found is None:  # the keys may have been changed
             found = Keys(await self._document(address, anew=True)).find(token)
         if found is None:
-            raise WrongTokenError("the authorization server has no such key")
+            raise WrongTokenError(why="the authorization server has no such key")
         return found
 
     async def _metadata(self, resource: Resource) -> Mapping[str, Json]:
@@ -168,7 +168,7 @@ class TokenCheck:
             return known.said
         address = resource.introspection or (await self._metadata(resource)).get("introspection_endpoint")
         if not isinstance(address, str):
-            raise WrongTokenError("it is no JWT, and nobody is there to ask about others")
+            raise WrongTokenError(why="it is no JWT, and nobody is there to ask about others")
         said = await self._fetched(
             "POST",
             address,
@@ -176,14 +176,14 @@ class TokenCheck:
             auth=httpx.BasicAuth(resource.client, resource.secret) if resource.client else None,
         )
         if said.get("active") is not True:
-            raise WrongTokenError("it is not active")
+            raise WrongTokenError(why="it is not active")
         issuer = said.get("iss")
         if issuer is not None and str(issuer).rstrip("/") != resource.issuer.rstrip("/"):
-            raise WrongTokenError("it is of another issuer")
+            raise WrongTokenError(why="it is of another issuer")
         audience = said.get("aud")
         named = audience if isinstance(audience, list) else [audience]
         if not any(name in _spellings(resource.address) for name in named):
-            raise WrongTokenError("it is for another resource")
+            raise WrongTokenError(why="it is for another resource")
         self._checked[digest] = _Checked(said, self._timer() + CHECKED_SECONDS)
         self._checked.move_to_end(digest)
         while len(self._checked) > CHECKED_TOKENS:

@@ -10,7 +10,7 @@ class WrongTokenError(UnauthorizedError):
 
     code = "invalid_token"
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, *, why: str) -> None:
         super().__init__(both("访问令牌无效", "the access token is not valid"))
         self.why = why
 

@@ -58,10 +58,10 @@ class Keys:
         try:
             header = jwt.get_unverified_header(token)
         except PyJWTError as error:
-            raise WrongTokenError("no JWT") from error
+            raise WrongTokenError(why="no JWT") from error
         algorithm, name = header.get("alg"), header.get("kid")
         if algorithm not in _KEYS_OF:
-            raise WrongTokenError("its signature is of a kind that does not count")
+            raise WrongTokenError(why="its signature is of a kind that does not count")
         kind = _KEYS_OF[algorithm]
         fitting = [
             key
@@ -98,7 +98,7 @@ def claims(
             },
         )
     except PyJWTError as error:
-        raise WrongTokenError(type(error).__name__) from error
+        raise WrongTokenError(why=type(error).__name__) from error
     check_times(said, now)
     return said
 
@@ -108,8 +108,8 @@ def check_times(said: Mapping[str, Json], now: float) -> None:
     for name in ("exp", "nbf", "iat"):
         value = said.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise WrongTokenError(f"{name} is no number")
+            raise WrongTokenError(why=f"{name} is no number")
     if said.get("exp") is not None and said["exp"] < now - LEEWAY_SECONDS:
-        raise ExpiredTokenError("it has expired")
+        raise ExpiredTokenError(why="it has expired")
     if max(said.get("nbf") or 0, said.get("iat") or 0) > now + LEEWAY_SECONDS:
-        raise WrongTokenError("it does not hold yet")
+        raise WrongTokenError(why="it does not hold yet")

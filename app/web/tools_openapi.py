@@ -61,7 +61,7 @@ class InvalidArgumentsError(VcpError):
     status = 422
     code = INVALID
 
-    def __init__(self, path: str, reason: str) -> None:
+    def __init__(self, reason: str, path: str) -> None:
         super().__init__(f"{path}: {reason}")
         self.path = path
         self.reason = reason
@@ -185,9 +185,9 @@ def read_arguments(data: bytes) -> dict[str, Json]:
     try:
         value = loads_request(data)
     except (ValueError, RecursionError):
-        raise InvalidArgumentsError("$", both("请求体不是 JSON", "the request body is not JSON")) from None
+        raise InvalidArgumentsError(both("请求体不是 JSON", "the request body is not JSON"), "$") from None
     if not isinstance(value, dict):
-        raise InvalidArgumentsError("$", both("请求体必须是 JSON 对象", "the request body must be a JSON object"))
+        raise InvalidArgumentsError(both("请求体必须是 JSON 对象", "the request body must be a JSON object"), "$")
     return value
 
 
@@ -200,7 +200,7 @@ def check_arguments(offered: Offered, arguments: Mapping[str, Json]) -> None:
         return
     fault = check.fault(arguments)
     if fault is not None:
-        raise InvalidArgumentsError(fault.path, fault.reason)
+        raise InvalidArgumentsError(fault.reason, fault.path)
 
 
 def plain_value(result: ToolResult) -> Json:

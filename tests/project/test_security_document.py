@@ -13,6 +13,8 @@ from app.hub.nodes.key_file import NODE_KEYS_FILE
 from app.tools.callback_tokens import TOKEN_BYTES
 from app.web import admin_access, blocking, body, connection
 from app.web.app import OWN_ACCESS
+from app.web.mcp import MCP_PATH
+from app.web.mcp_oauth import WELL_KNOWN
 from tests.program import ROOT
 
 TEXT = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
@@ -76,7 +78,7 @@ def test_the_numbers_of_websockets_are_those_of_the_code() -> None:
 def test_all_that_is_open_to_everybody_is_named() -> None:
     (everybody,) = [line for line in TEXT.splitlines() if line.startswith("| **Everybody else** |")]
     open_paths = {path for path, access in OWN_ACCESS.items() if access is Access.OPEN}
-    assert open_paths == set(re.findall(r"`(/[^`]+)`", everybody))
+    assert open_paths | {WELL_KNOWN, WELL_KNOWN + MCP_PATH} == set(re.findall(r"`(/[^`]+)`", everybody))
 
 
 def test_the_origin_that_lets_no_page_in_is_one_that_the_setting_takes() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -105,14 +104,10 @@ def test_mcp_41_more_sessions_than_allowed_are_503_and_idle_ones_end_by_the_sett
             assert (await session.post(request("ping"))).status_code == 200
             await server.client.delete("/mcp", headers={"mcp-session-id": session.id})
             apply(server.services, "MCPMaxSessions=2", "MCPSessionSeconds=0.05")
-            short = await opened(server)
-
-            async def gone() -> bool:
-                return (await short.post(request("ping"))).status_code == 404
-
+            short = (await post(server.client, initialize())).headers["mcp-session-id"]
             async with asyncio.timeout(20):
-                while not await gone():
-                    await asyncio.sleep(0.1)
+                while (await post(server.client, request("ping"), mcp_session_id=short)).status_code != 404:
+                    await asyncio.sleep(0.1)  # each request begins its time anew
 
     run(main())
 
@@ -208,36 +203,36 @@ def test_mcp_43_a_session_has_one_stream_of_its_own_at_a_time(tmp_path: Path) ->
     run(main())
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"origin": "https://evil.example"}, 403),
-        ({"origin": "null"}, 403),
-        ({"origin": "http://localhost:3000"}, 200),
-        ({"origin": "http://[::1]:3000"}, 200),
-        ({"origin": "https://app.example"}, 200),
-        ({"host": "evil.example"}, 403),
-        ({"host": "evil.example:6005"}, 403),
-        ({"host": "localhost:6005"}, 200),
-        ({"host": "[::1]:6005"}, 200),
-        ({"host": "named.example:6005"}, 200),
-        ({"host": "named.example", "origin": "http://named.example"}, 200),
-        ({"host": "named.example", "origin": "http://named.example:81"}, 403),
-        ({"host": "user@localhost"}, 403),
-        ({"host": ""}, 403),
-        ({"host": "[::"}, 403),
-    ],
-)
-def test_mcp_45_pages_and_names_of_others_are_refused(tmp_path: Path, headers: dict[str, str], status: int) -> None:
+SENDERS: list[tuple[dict[str, str], int]] = [
+    ({"origin": "https://evil.example"}, 403),
+    ({"origin": "null"}, 403),
+    ({"origin": "http://localhost:3000"}, 200),
+    ({"origin": "http://[::1]:3000"}, 200),
+    ({"origin": "https://app.example"}, 200),
+    ({"host": "evil.example"}, 403),
+    ({"host": "evil.example:6005"}, 403),
+    ({"host": "localhost:6005"}, 200),
+    ({"host": "[::1]:6005"}, 200),
+    ({"host": "named.example:6005"}, 200),
+    ({"host": "named.example", "origin": "http://named.example"}, 200),
+    ({"host": "named.example", "origin": "http://named.example:81"}, 403),
+    ({"host": "user@localhost"}, 403),
+    ({"host": ""}, 403),
+    ({"host": "[::"}, 403),
+]
+
+
+def test_mcp_45_pages_and_names_of_others_are_refused(tmp_path: Path) -> None:
     async def main() -> None:
         config = ["MCPAllowedHosts=Named.example", "MCPAllowedOrigins=https://app.example"]
         async with running(tmp_path, NOWHERE, config=config) as server:
-            response = await post(server.client, initialize(), **headers)
-            assert response.status_code == status, response.text
-            if "origin" in headers:
-                allowed = response.headers.get("access-control-allow-origin")
-                assert allowed == (headers["origin"] if status == 200 else None)
-                assert "Mcp-Session-Id" in response.headers["access-control-expose-headers"]
+            for headers, status in SENDERS:
+                response = await post(server.client, initialize(), **headers)
+                assert response.status_code == status, (headers, response.text)
+                if "origin" in headers:
+                    allowed = response.headers.get("access-control-allow-origin")
+                    assert allowed == (headers["origin"] if status == 200 else None)
+                    assert "Mcp-Session-Id" in response.headers["access-control-expose-headers"]
 
     run(main())
 
@@ -356,33 +351,31 @@ def test_mcp_6_batches_are_answered_where_the_revision_has_them(tmp_path: Path) 
     run(main())
 
 
-@pytest.mark.parametrize(
-    ("message", "code", "id"),
-    [
-        (b"{oops", -32700, None),
-        (b"\xff\xfe", -32700, None),
-        (b"", -32700, None),
-        (b"[" * 100_000, -32700, None),
-        ({"id": 4, "method": "ping"}, -32600, 4),
-        ({"jsonrpc": "2.0", "id": None, "method": "ping"}, -32600, None),
-        ({"jsonrpc": "2.0", "id": {"a": 1}, "method": "ping"}, -32600, None),
-        ({"jsonrpc": "2.0", "id": True, "method": "ping"}, -32600, None),
-        ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, -32600, None),
-        ({"jsonrpc": "2.0", "id": 4, "method": 7}, -32600, 4),
-        ({"jsonrpc": "2.0", "id": 4}, -32600, 4),
-        ({"jsonrpc": "2.0", "id": "x", "method": "notifications/initialized"}, -32600, "x"),
-        ({"jsonrpc": "2.0", "id": 4, "method": "ping", "params": []}, -32600, 4),
-    ],
-)
-def test_mcp_4_what_is_no_message_is_refused_and_the_session_lives(
-    tmp_path: Path, message: Any, code: int, id: Any
-) -> None:
+NO_MESSAGES: list[tuple[Any, int, Any]] = [
+    (b"{oops", -32700, None),
+    (b"\xff\xfe", -32700, None),
+    (b"", -32700, None),
+    (b"[" * 100_000, -32700, None),
+    ({"id": 4, "method": "ping"}, -32600, 4),
+    ({"jsonrpc": "2.0", "id": None, "method": "ping"}, -32600, None),
+    ({"jsonrpc": "2.0", "id": {"a": 1}, "method": "ping"}, -32600, None),
+    ({"jsonrpc": "2.0", "id": True, "method": "ping"}, -32600, None),
+    ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, -32600, None),
+    ({"jsonrpc": "2.0", "id": 4, "method": 7}, -32600, 4),
+    ({"jsonrpc": "2.0", "id": 4}, -32600, 4),
+    ({"jsonrpc": "2.0", "id": "x", "method": "notifications/initialized"}, -32600, "x"),
+    ({"jsonrpc": "2.0", "id": 4, "method": "ping", "params": []}, -32600, 4),
+]
+
+
+def test_mcp_4_what_is_no_message_is_refused_and_the_session_lives(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path, NOWHERE) as server:
             session = await opened(server)
-            refused = await session.post(message)
-            assert refused.status_code == 400
-            assert (refused.json()["error"]["code"], refused.json().get("id")) == (code, id)
+            for message, code, id in NO_MESSAGES:
+                refused = await session.post(message)
+                assert refused.status_code == 400, message
+                assert (refused.json()["error"]["code"], refused.json().get("id")) == (code, id), message
             assert (await session.call("ping"))["result"] == {}
 
     run(main())
