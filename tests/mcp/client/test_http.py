@@ -19,6 +19,9 @@ from tests.server import run
 from tests.waiting import until
 
 JSON = (b"content-type", b"application/json")
+MANY = 3_000
+"""So many pieces are endless here: the server is not told that nobody reads any more."""
+
 STREAM = (b"content-type", b"text/event-stream")
 
 
@@ -218,25 +221,28 @@ def raw(on_call: Handler) -> Any:
 async def endless_stream(request: dict[str, Any], send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": [STREAM]})
     note = b'data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}\n\n'
-    while True:
+    for _ in range(MANY):
         await send({"type": "http.response.body", "body": note * 100, "more_body": True})
+        await asyncio.sleep(0.001)
 
 
 async def endless_event(request: dict[str, Any], send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": [STREAM]})
-    while True:
+    for _ in range(MANY):
         await send({"type": "http.response.body", "body": b"data: " + b"x" * 65536, "more_body": True})
+        await asyncio.sleep(0)
 
 
 async def endless_body(request: dict[str, Any], send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": [JSON]})
-    while True:
+    for _ in range(MANY):
         await send({"type": "http.response.body", "body": b" " * 65536, "more_body": True})
+        await asyncio.sleep(0)
 
 
 async def trickle(request: dict[str, Any], send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": [JSON]})
-    while True:
+    for _ in range(MANY):
         await send({"type": "http.response.body", "body": b" ", "more_body": True})
         await asyncio.sleep(0.01)
 
