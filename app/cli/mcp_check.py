@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from app.cli.mcp_sign_in import accept, sign_in, sign_out
 from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, configured, home_option, reader, run
 from app.cli.terminal import printable
 from app.config.snapshot import Config
@@ -16,6 +17,7 @@ from app.errors import ConfigError, VcpError, both
 from app.extend import Json
 from app.mcp.client.consent import ChangedTool, Consents
 from app.mcp.client.servers import McpServers
+from app.mcp.client.servers_file import FILE_NAME, ServersFile
 from app.mcp.client.status import ServerState, ServerStatus
 from app.observe.bus import EventBus
 from app.services.in_force import InForce
@@ -54,17 +56,32 @@ def add_to(commands: Commands) -> None:
         action="store_true",
         help=both("确认此服务器已变更的工具", "consent to the tools of this server that have changed"),
     )
+    parser.add_argument("--sign-in", action="store_true", help=both("登录此服务器（OAuth）", "sign in there (OAuth)"))
+    parser.add_argument(
+        "--sign-out", action="store_true", help=both("删除此服务器的登录信息", "discard what is kept of a sign-in")
+    )
     parser.set_defaults(run=_check)
 
 
 def _check(options: argparse.Namespace) -> int:
     if options.accept and options.name is None:
         raise ConfigError(both("--accept 需要服务器名", "--accept needs the name of a server"))
+    if (options.sign_in or options.sign_out) and options.name is None:
+        raise ConfigError(both("--sign-in 与 --sign-out 需要服务器名", "--sign-in and --sign-out need a server's name"))
     config = configured(reader(options), logging.WARNING)
-    return run(_checked(config, options.name, accept=options.accept))
+    if options.sign_in or options.sign_out:
+        entry = (
+            ServersFile(config.home / FILE_NAME, lambda: config.environ, time.monotonic)
+            .table()
+            .entries.get(options.name)
+        )
+        if entry is None:
+            raise ConfigError(both(f"没有名为 {options.name} 的 MCP 服务器", f"no MCP server is called {options.name}"))
+        return run((sign_in if options.sign_in else sign_out)(config.home, entry))
+    return run(_checked(config, options.name, accepting=options.accept))
 
 
-async def _checked(config: Config, name: str | None, *, accept: bool) -> int:
+async def _checked(config: Config, name: str | None, *, accepting: bool) -> int:
     events = EventBus()
     consents = Consents(config.home, events)
     servers = checked_servers(InForce(config, "", owns_home=False), events, consents)
@@ -80,7 +97,7 @@ async def _checked(config: Config, name: str | None, *, accept: bool) -> int:
             )
         if name is None:
             return await _all(servers, list(known.values()))
-        return await _one(servers, known[name], consents, accept=accept)
+        return await _one(servers, known[name], consents, config if accepting else None)
     finally:
         await servers.stop()
 
@@ -103,7 +120,7 @@ async def _all(servers: McpServers, known: Sequence[ServerStatus]) -> int:
     return EXIT_FAILED if any(result.error for result in results) else EXIT_OK
 
 
-async def _one(servers: McpServers, status: ServerStatus, consents: Consents, *, accept: bool) -> int:
+async def _one(servers: McpServers, status: ServerStatus, consents: Consents, accepting: Config | None) -> int:
     print(
         f"{both('服务器', 'server')}: {printable(status.name)} ({status.kind}, {printable(status.shown)})", flush=True
     )
@@ -122,8 +139,8 @@ async def _one(servers: McpServers, status: ServerStatus, consents: Consents, *,
     changed = await consents.changes(status.name)
     for line in _changes(changed):
         print(printable(line))
-    if changed and accept:
-        accepted = await consents.accept(status.name)
+    if changed and accepting is not None:
+        accepted = await accept(accepting, consents, status.name)
         print(f"{both('已确认', 'accepted')}: {printable(', '.join(accepted))}")
     elif changed:
         print(both("要使用新的描述", "to use them as they are now") + f": vcp mcp-check {status.name} --accept")

@@ -27,6 +27,7 @@ from app.web.gate import Gate
 from app.web.health import health_routes
 from app.web.human_tool import human_tool_routes
 from app.web.interrupt import interrupt_routes
+from app.web.mcp_servers import mcp_servers_routes
 from app.web.metrics import MetricsRoute
 from app.web.models import models_routes
 from app.web.nodes import nodes_routes
@@ -76,6 +77,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
         plugin_callback_routes(services, blocks),
         nodes_routes(lambda: services.nodes.list()),
         approvals_routes(services),
+        mcp_servers_routes(services),
     )
     for group in groups:
         app.include_router(group)

@@ -268,6 +268,8 @@ def _parsed(data: bytes) -> _Record:
         raise ValueError("it is no list of tools")
     known: dict[str, _Known] = {}
     for entry in value["tools"]:
+        if not isinstance(entry, dict):
+            raise ValueError("a tool in it is no object")
         accepted, pending, place = (entry.get(part) for part in ("accepted", "pending", "place"))
         if not isinstance(accepted, dict) or not isinstance(pending, dict | None):
             raise ValueError("a tool in it is no object")

@@ -88,7 +88,7 @@ class Callback:
             await self._server.wait_closed()
         if self._connections:
             await asyncio.wait(self._connections, timeout=HEAD_SECONDS)  # so that the browser gets its page
-        if self._answer is not None and not self._answer.cancel():
+        if self._answer is not None and not self._answer.cancel() and not self._answer.cancelled():
             self._answer.exception()  # nobody may have waited for it
 
     def _take(self, target: str) -> bool:
@@ -157,3 +157,24 @@ class Callback:
 def _response(status: str, text: str) -> bytes:
     body = _PAGE.format(text).encode()
     return f"HTTP/1.1 {status}\r\n{_HEADERS}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+async def visit(port: int, address: str) -> bool:
+    """Visit the listener of another process with the query of ``address``, as a browser would; whether it took it.
+
+    Not by an HTTP client: those log what they visit.
+    """
+    query = address.strip().partition("?")[2]
+    if not query.isascii() or not query.isprintable() or " " in query or len(query) > HEAD_BYTES // 2:
+        return False
+    try:
+        async with asyncio.timeout(HEAD_SECONDS):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                writer.write(f"GET {PATH}?{query} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+                await writer.drain()
+                return (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+            finally:
+                writer.close()
+    except (OSError, ValueError):
+        return False

@@ -216,13 +216,15 @@ class SignedInAuth(OAuthClientProvider):
             self._add(request)
             response = yield request
             if response.status_code == 401 and used and (self.context.can_refresh_token() or self._token() != used):
+                told = True
                 async with self._one_at_a_time() as ours:
                     refresh = await self._refresh_request() if ours and self._token() == used else None
-                    if refresh is not None and not await self._take_refreshed((yield refresh)):
-                        return  # nobody has to sign in for a fault on the way
-                if self._token() not in ("", used):
-                    self._add(request)
-                    response = yield request
+                    if refresh is not None:
+                        told = await self._take_refreshed((yield refresh))
+                self._add(request)
+                response = yield request  # also where there is no new token: the transport gets the last answer
+                if not told:
+                    return  # nobody has to sign in for a fault on the way
         step_up = self._is_step_up(response)
         if response.status_code != 401 and not step_up:
             return
@@ -245,7 +247,10 @@ class SignedInAuth(OAuthClientProvider):
         """The SDK's flow with a person, after the server has ``refused`` the request; raises SignInError."""
         flow = super()._auth_flow(request)
         self.context.token_expiry_time = None  # what was to be refreshed is
-        self._challenged = extract_scope_from_www_auth(refused) is not None
+        scopes = extract_scope_from_www_auth(refused)
+        self._challenged = scopes is not None
+        if self._registered.is_less_than(self.context.client_info, scopes or ""):
+            self.context.client_info = None
         try:
             await anext(flow)  # the request itself, which has been sent
             outgoing = await flow.asend(refused)
@@ -267,6 +272,7 @@ class SignedInAuth(OAuthClientProvider):
         return self.context.current_tokens.access_token if self.context.current_tokens is not None else ""
 
     def _add(self, request: httpx2.Request) -> None:
+        request.headers.pop("Authorization", None)
         if self._token():
             self._add_auth_header(request)
 

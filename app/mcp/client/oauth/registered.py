@@ -37,6 +37,12 @@ class RegisteredClient:
             issuer=issuer or None,
         )
 
+    def is_less_than(self, client: OAuthClientInformationFull | None, scopes: str) -> bool:
+        """Whether we registered this client for less than ``scopes``, so that it has to be registered anew."""
+        if client is None or client.scope is None or self.client_id:
+            return False
+        return not set(scopes.split()) <= set(client.scope.split())
+
     def check_registration(self, metadata: OAuthMetadata | None, *, issuer: str, redirect_uri: str) -> None:
         """Raises SignInError unless a client may be registered now; ``issuer`` is the one that was known before.
 

@@ -18,7 +18,7 @@ from app.config.durable import remove_atomic, write_atomic
 from app.config.small_file import read_small
 from app.errors import both
 from app.extend import Clock
-from app.mcp.client.oauth.callback import PATH, Callback
+from app.mcp.client.oauth.callback import Callback, visit
 from app.mcp.client.oauth.errors import SignInError
 from app.mcp.client.oauth.provider import SignedInAuth
 from app.mcp.client.oauth.registered import RegisteredClient
@@ -208,11 +208,7 @@ class SignIns:
         show(url)
 
         async def hand_on(address: str) -> bool:
-            query = address.strip().partition("?")[2]
-            with suppress(httpx2.HTTPError, httpx2.InvalidURL):
-                async with httpx2.AsyncClient(trust_env=False, timeout=REQUEST_SECONDS) as client:
-                    return (await client.get(f"http://127.0.0.1:{port}{PATH}?{query}")).is_success
-            return False
+            return await visit(port, address)
 
         reading = asyncio.create_task(_pasted(lines, hand_on)) if lines is not None else None
         try:
