@@ -280,9 +280,9 @@ class _Conversion:
         items = schema.get("items")
         if not self._bare or self._bare[0] in "[{`" or not isinstance(items, Mapping):
             raise _UnfitError
-        parts = self._bare.split(",")
-        if "\n" in self._bare or len(parts) > MAX_LIST_ITEMS:
+        if "\n" in self._bare or self._bare.count(",") >= MAX_LIST_ITEMS:
             raise _UnfitError
+        parts = self._bare.split(",")
         found: list[Any] = []
         for part in parts:
             item = _Conversion(part, self._root)

@@ -209,7 +209,9 @@ class Realm:
 @asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[str]:
     """An ASGI application on a port of its own."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1))
+    server = uvicorn.Server(
+        uvicorn.Config(app, port=0, log_config=None, lifespan="off", interface="asgi3", timeout_graceful_shutdown=1)
+    )
     task = asyncio.create_task(server.serve())
     try:
         while not server.started:
