@@ -242,7 +242,7 @@ class _Conversion:
             if text in choices:
                 return text
         for choice in choices:
-            if not isinstance(choice, str) and self._bare == ("null" if choice is None else to_text(choice)):
+            if not isinstance(choice, str) and self._bare == _choice_text(choice):
                 return choice
         raise _UnfitError
 
@@ -341,6 +341,14 @@ def _types(schema: Mapping[str, Any]) -> list[Any]:
         if any(keyword in schema for keyword in keywords):
             return [name]
     return []
+
+
+def _choice_text(choice: Any) -> str | None:
+    """How a choice is written; None for one that JSON has no words for."""
+    try:
+        return "null" if choice is None else to_text(choice)
+    except (ValueError, TypeError, RecursionError):
+        return None
 
 
 def _unfenced(bare: str) -> str:

@@ -233,6 +233,12 @@ def test_alternatives_that_double_at_each_step_are_not_all_tried() -> None:
     assert from_text("x", loop, loop) == "x"
 
 
+def test_choices_that_json_has_no_words_for_fit_no_text() -> None:
+    choices = [float("inf"), float("nan"), 10**5000, [float("nan")], "a"]
+    assert from_text("Infinity", {"enum": choices}) == "Infinity"
+    assert from_text("a", {"enum": choices}) == "a"
+
+
 def test_long_texts_are_converted_once() -> None:
     text = "[" + "1," * 200_000 + "1]"
     assert from_text(text + "x", {"anyOf": [{"type": "array"}, {"type": "object"}] * 400}) == text + "x"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,9 @@ CHOICES_A_STEP = 16
 
 PATTERN_STEPS = 4
 
+_LISTED = ("allOf", "anyOf", "oneOf")
 _BY_NAME = ("dependencies", "dependentSchemas")
-_SAME = frozenset(("allOf", "anyOf", "else", "if", "not", "oneOf", "then", *_BY_NAME))
+_SINGLE = ("else", "if", "not", "then")
 """Keywords with schemas for the very value that the keyword's own schema is asked about."""
 
 _WIDE = ("properties", "required", "dependentRequired", "dependentSchemas", "dependencies")
@@ -52,9 +53,14 @@ class Parts:
 def beside(node: Node, document: SchemaDocument) -> Iterator[Node]:
     """The schemas that are asked about the same value as ``node``."""
     for keyword, value in node.items():
-        if keyword in _SAME:
-            held = value if isinstance(value, list) else value.values() if keyword in _BY_NAME else (value,)
-            yield from (one for one in held if isinstance(one, dict))
+        held: Iterable[Any] = ()
+        if keyword in _LISTED:
+            held = value if isinstance(value, list) else ()
+        elif keyword in _BY_NAME:
+            held = value.values() if isinstance(value, dict) else ()
+        elif keyword in _SINGLE:
+            held = (value,)
+        yield from (one for one in held if isinstance(one, dict))
     target = document.targets.get(id(node))
     if isinstance(target, dict):
         yield target

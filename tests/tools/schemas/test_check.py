@@ -185,6 +185,23 @@ def test_schemas_that_cannot_be_used_are_refused_with_the_reason(schema: Any, sa
     assert " / " in refused.value.message
 
 
+@pytest.mark.parametrize(
+    "keyword",
+    ["properties", "dependentSchemas", "dependencies", "not", "anyOf", "items", "patternProperties", "$ref", "enum"],
+)
+@pytest.mark.parametrize("odd", ["x", 5, [{"not": {}}], {"a": "x"}, {"a": [{"type": "null"}]}, [5], True, float("nan")])
+def test_keywords_of_the_wrong_shape_are_refused_or_do_no_harm(keyword: str, odd: Any) -> None:
+    beside = {"anyOf": [{"properties": {"a": {}}}, {"properties": {"a": {}}}], "unevaluatedProperties": False}
+    for schema in ({keyword: odd}, {**beside, keyword: odd}, {"properties": {"a": {**beside, keyword: odd}}}):
+        try:
+            check = SchemaCheck(schema)
+        except SchemaError as error:
+            assert " / " in error.message
+            continue
+        for value in ({"a": 1}, [1], "x", None, {"a": {"a": [{}]}}):
+            check.fault(value)
+
+
 CLOSED = {
     "type": "object",
     "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "maximum": 50}, "a b": {}},
