@@ -25,7 +25,7 @@ from app.extend import (
     ToolSource,
     ToolSpec,
 )
-from app.protocol.arguments import fold, fold_names, from_text
+from app.protocol.arguments import declared_properties, fold, fold_names, from_text, is_unset
 from app.tools.catalogue import Catalogue, FoundTool, Listed, command_named, word_for
 
 log = logging.getLogger(__name__)
@@ -193,13 +193,15 @@ def no_such_tool(name: str) -> str:
 def prepare_arguments(spec: ToolSpec, call: ToolCall) -> ToolCall:
     """Fold the names of the arguments to the declared ones (D4) and convert texts by schema for typed commands (D5).
 
+    An empty text for an argument that is not required and takes no text is left out, as it was left open (P86).
+
     The command is that of ``call.command``, else the one that the arguments name. A call about which nothing is
     declared is returned as it is.
     """
     chosen = command_named(spec, call.command) if call.command else _addressed_command(spec, call.arguments)
-    declared: set[str] = set()
+    declared: dict[str, Json] = {}
     for candidate in (chosen,) if chosen else spec.commands:
-        declared.update(_properties(candidate))
+        declared.update(declared_properties(candidate.parameters))
     if not declared and (chosen is None or (chosen.tool_name is None and not chosen.typed)):
         return call
     arguments: dict[str, Json] = dict(call.arguments)
@@ -211,19 +213,17 @@ def prepare_arguments(spec: ToolSpec, call: ToolCall) -> ToolCall:
         arguments = fold_names(arguments, declared)
         texts = fold_names(texts, declared)
     if chosen is not None and chosen.typed:
-        properties = _properties(chosen)
+        named = (chosen.parameters or {}).get("required")
+        required = named if isinstance(named, list) else ()
         for name, text in texts.items():
-            schema = properties.get(name)
-            if isinstance(schema, Mapping) and arguments.get(name) == text:
+            schema = declared.get(name)
+            if not isinstance(schema, Mapping) or arguments.get(name) != text:
+                continue
+            if name not in required and is_unset(text, schema, chosen.parameters):
+                del arguments[name]
+            else:
                 arguments[name] = from_text(text, schema, chosen.parameters)
     return call.given(arguments, texts)
-
-
-def _properties(command: ToolCommand) -> Mapping[str, Json]:
-    if command.parameters is None:
-        return {}
-    properties = command.parameters.get("properties")
-    return properties if isinstance(properties, Mapping) else {}
 
 
 def _addressed_command(spec: ToolSpec, arguments: Mapping[str, Json]) -> ToolCommand | None:
@@ -244,7 +244,7 @@ def _said_commands(arguments: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
 
 def _takes_command(command: ToolCommand) -> bool:
     """True for a command that has an argument ``command`` of its own."""
-    return any(fold(name) == "command" for name in _properties(command))
+    return any(fold(name) == "command" for name in declared_properties(command.parameters))
 
 
 def _contradiction(spec: ToolSpec, call: ToolCall) -> str | None:

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.protocol.arguments import MAX_SCHEMA_DEPTH, fold, fold_names, from_text, to_text
+from app.protocol.arguments import (
+    MAX_LIST_ITEMS,
+    MAX_SCHEMA_DEPTH,
+    declared_properties,
+    fold,
+    fold_names,
+    from_text,
+    is_unset,
+    spellings,
+    to_text,
+)
 
 
 @pytest.mark.parametrize("name", ["image_size", "image-size", "IMAGE_SIZE", "imageSize", "Image-Size_"])
@@ -133,10 +143,61 @@ def test_a_json_value_as_text(value: Any, text: str | None) -> None:
         ("5", {"$ref": "https://example.org/schema"}, "5"),
         ("5", {"$ref": "#/$defs/Loop"}, "5"),
         ("7", {"$ref": "#/$defs/a~1b"}, 7),
+        ("7", {"$ref": "#/$defs/L/anyOf/1"}, 7),
+        ("7", {"$ref": "#/$defs/L/anyOf/9"}, "7"),
+        ("7", {"$ref": "#anchor"}, "7"),
+        ("7", {"$ref": "#/%24defs/N"}, 7),
+        ("7", {"anyOf": [{"$ref": "#/$defs/L"}, {"type": "array"}]}, 7),
+        # null is null wherever it may be
+        ("null", {"type": ["string", "null"]}, None),
+        ("null", {"anyOf": [{"type": "string"}, {"type": "null"}]}, None),
+        ("null", {"anyOf": [{"type": "string"}, {"enum": [None]}]}, None),
+        ("nul", {"type": ["string", "null"]}, "nul"),
+        # numbers as people write them
+        ("+1.5", {"type": "number"}, 1.5),
+        (".5", {"type": "number"}, 0.5),
+        ("5.", {"type": "number"}, 5.0),
+        ("1,000", {"type": "number"}, "1,000"),
+        ("0x10", {"type": "integer"}, "0x10"),
+        ("1_000", {"type": "integer"}, "1_000"),
+        # JSON in a code fence
+        ('```json\n{"a": 1}\n```', {"type": "object"}, {"a": 1}),
+        ("```\n[1]\n```", {"type": "array"}, [1]),
+        ("```\n[1]", {"type": "array"}, "```\n[1]"),
+        ('```json\n{"a": 1}\n```', {"type": "string"}, '```json\n{"a": 1}\n```'),
+        # a list of one item, and numbers with commas between them
+        ("a b", {"type": "array", "items": {"type": "string"}}, ["a b"]),
+        ("5", {"type": "array", "items": {"type": "integer"}}, [5]),
+        ("1, 2,3", {"type": "array", "items": {"type": "integer"}}, [1, 2, 3]),
+        ("true,false", {"type": "array", "items": {"type": "boolean"}}, [True, False]),
+        ("1,x", {"type": "array", "items": {"type": "integer"}}, "1,x"),
+        ("a,b", {"type": "array", "items": {"type": "string"}}, "a,b"),
+        ("a\nb", {"type": "array", "items": {"type": "string"}}, "a\nb"),
+        ("[1, 2", {"type": "array", "items": {"type": "string"}}, "[1, 2"),
+        ("", {"type": "array", "items": {"type": "string"}}, ""),
+        ("5", {"type": "array"}, "5"),
+        ('["5"]', {"type": "array", "items": {"type": "integer"}}, ["5"]),
+        # what is inside stays as it was written
+        ('{"n": "5"}', {"type": "object", "properties": {"n": {"type": "integer"}}}, {"n": "5"}),
+        # a type that only its keywords name
+        ('{"a": 1}', {"properties": {"a": {}}}, {"a": 1}),
+        ("[1]", {"items": {"type": "integer"}}, [1]),
+        ("5", {"allOf": [{"description": "x"}, {"type": "integer"}]}, 5),
+        ("5", {"anyOf": [{"enum": ["auto"]}, {"type": "integer"}]}, 5),
+        ("auto", {"anyOf": [{"type": "integer"}, {"type": "string", "enum": ["auto"]}]}, "auto"),
+        ("5", {"anyOf": [{"type": "string", "enum": ["auto"]}, {"type": "integer"}]}, 5),
+        ("2", {"type": ["string", "integer"], "enum": ["a", 2]}, 2),
     ],
 )
 def test_text_becomes_the_value_its_schema_asks_for_or_stays(text: str, schema: Any, value: Any) -> None:
-    root = {"$defs": {"N": {"type": "integer"}, "Loop": {"$ref": "#/$defs/Loop"}, "a/b": {"type": "integer"}}}
+    root = {
+        "$defs": {
+            "N": {"type": "integer"},
+            "Loop": {"$ref": "#/$defs/Loop"},
+            "a/b": {"type": "integer"},
+            "L": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/N"}]},
+        }
+    }
     found = from_text(text, schema, root)
     assert found == value
     assert type(found) is type(value)
@@ -161,3 +222,123 @@ def test_a_value_written_as_text_comes_back_by_its_schema(value: Any) -> None:
     text = to_text(value)
     assert text is not None
     assert from_text(text, {"type": names[type(value)]}) == value
+
+
+def test_alternatives_that_double_at_each_step_are_not_all_tried() -> None:
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(MAX_SCHEMA_DEPTH - 2):
+        schema = {"anyOf": [schema, schema]}
+    assert from_text("x", schema) == "x"
+    loop: dict[str, Any] = {"anyOf": [{"$ref": "#"}, {"$ref": "#"}, {"$ref": "#"}]}
+    assert from_text("x", loop, loop) == "x"
+
+
+def test_long_texts_are_converted_once() -> None:
+    text = "[" + "1," * 200_000 + "1]"
+    assert from_text(text + "x", {"anyOf": [{"type": "array"}, {"type": "object"}] * 400}) == text + "x"
+    assert from_text("```json\n" + " " * 500_000, {"type": "object"}).startswith("```json")
+    many = ",".join(["1"] * (MAX_LIST_ITEMS + 1))
+    assert from_text(many, {"type": "array", "items": {"type": "integer"}}) == many
+
+
+json_schemas = st.recursive(
+    st.sampled_from(
+        [True, {}, {"type": "integer"}, {"type": "string"}, {"type": "null"}, {"$ref": "#"}, {"enum": [1, "a"]}]
+    ),
+    lambda inner: (
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "type": st.sampled_from(["array", "object", 5, ["null", "array"]]),
+                "items": inner,
+                "$ref": st.just(5),
+            },
+        )
+        | st.lists(inner, max_size=3).flatmap(lambda parts: st.sampled_from([{"anyOf": parts}, {"allOf": parts}]))
+    ),
+    max_leaves=6,
+)
+
+
+@given(text=st.text('[]{}",:1 ntrue`\n', max_size=12), schema=json_schemas)
+def test_no_text_and_no_schema_raise(text: str, schema: Any) -> None:
+    from_text(text, schema, schema if isinstance(schema, dict) else None)
+    is_unset(text, schema, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "unset"),
+    [
+        ("", {"type": "integer"}, True),
+        (" ", {"anyOf": [{"type": "integer"}, {"type": "null"}]}, True),
+        ("", {"type": "array", "items": {"type": "string"}}, True),
+        ("", {"type": "string", "enum": ["a"]}, True),
+        ("", {"type": "string", "enum": [""]}, False),
+        ("", {"type": "string"}, False),
+        ("", {"type": ["string", "null"]}, False),
+        ("", {}, False),
+        ("0", {"type": "integer"}, False),
+    ],
+)
+def test_an_empty_text_is_unset_where_no_text_is_taken(text: str, schema: Any, unset: bool) -> None:
+    """P86."""
+    assert is_unset(text, schema) is unset
+
+
+@pytest.mark.parametrize(
+    ("declared", "keys"),
+    [
+        (["__top", "a-b", "a_b", "x1"], {}),
+        (
+            ["$filter", "@type", "first name", "a.b"],
+            {"$filter": "filter", "@type": "type", "first name": "firstname", "a.b": "ab"},
+        ),
+        (["名称", "内容"], {"名称": "arg1", "内容": "arg2"}),
+        (["-x"], {"-x": "x"}),
+        (["x", "-x"], {"-x": "arg2"}),
+        (["filter", "$filter"], {"$filter": "arg2"}),
+        (["Fil_ter", "$filter"], {"$filter": "arg2"}),
+        (["$a", "@a"], {"$a": "a", "@a": "arg2"}),
+        (
+            ["tool_name", "Archery", "tool-password", "__proto__"],
+            dict(
+                zip(
+                    ["tool_name", "Archery", "tool-password", "__proto__"],
+                    ["arg1", "arg2", "arg3", "arg4"],
+                    strict=True,
+                )
+            ),
+        ),
+        (["arg2", "名称", "parameter2"], {"名称": "field2"}),
+        (["名称", "arg1", "parameter1", "field_1"], {}),
+        (["", "$"], {"": "arg1", "$": "arg2"}),
+    ],
+)
+def test_names_that_are_no_keys_have_a_key(declared: list[str], keys: dict[str, str]) -> None:
+    """P88; the protocol's own words never reach a tool, so arguments of these names need another one."""
+    assert spellings(declared) == keys
+    for name, key in keys.items():
+        assert fold_names({key: 1}, declared) == {name: 1}
+        assert fold_names({key.upper(): 1}, declared) == {name: 1}
+        assert fold_names({name: 1}, declared) == {name: 1}
+        assert fold_names({name: 1, key: 2}, declared) == {name: 1, key: 2}
+
+
+@given(declared=st.lists(st.text("ab$-_1名", max_size=4), max_size=6, unique=True))
+def test_every_key_leads_to_its_own_name(declared: list[str]) -> None:
+    keys = spellings(declared)
+    for name, key in keys.items():
+        assert fold_names({key: 1}, declared) == {name: 1}
+    assert fold_names(dict.fromkeys(declared, 1), declared) == dict.fromkeys(declared, 1)
+
+
+def test_arguments_are_declared_at_the_root_or_in_its_parts() -> None:
+    schema = {
+        "properties": {"a": 1},
+        "allOf": [{"properties": {"a": 2, "b": 2}}],
+        "oneOf": [{"$ref": "#/$defs/C"}, {"$ref": "#"}],
+        "$defs": {"C": {"properties": {"c": 3}}},
+    }
+    assert declared_properties(schema) == {"a": 1, "b": 2, "c": 3}
+    assert declared_properties(None) == {}
+    assert declared_properties({"properties": [], "allOf": {}, "$ref": 1}) == {}

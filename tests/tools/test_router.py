@@ -447,3 +447,43 @@ def test_odd_schemas_do_no_harm(parameters: dict[str, Any]) -> None:
     spec = tool("A", ToolCommand("only", "only", "d", parameters=parameters, typed=True))
     prepared = prepare_arguments(spec, ToolCall("c", "A", {"n": "7"}, texts={"n": "7"}))
     assert prepared.arguments == {"n": "7"}
+
+
+STRANGE = {
+    "type": "object",
+    "properties": {
+        "__top": {"type": "integer"},
+        "$filter": {"type": "string"},
+        "a-b": {"type": "boolean"},
+        "名称": {"type": "string"},
+    },
+}
+
+
+def test_strange_names_reach_the_tool_as_they_are_declared() -> None:
+    """P88: names with an underscore in front, a dollar or a hyphen clashed; they are sent under the very same name."""
+    spec = tool("A", ToolCommand("only", "", "d", parameters=STRANGE, typed=True))
+    for texts in (
+        {"__top": "1", "filter": "x", "a-b": "true", "arg4": "n"},
+        {"top": "1", "Filter": "x", "A_B": "true", "Arg_4": "n"},
+        {"__top": "1", "$filter": "x", "ab": "true", "名称": "n"},
+    ):
+        prepared = prepare_arguments(spec, ToolCall("c", "A", texts, texts=texts))
+        assert prepared.arguments == {"__top": 1, "$filter": "x", "a-b": True, "名称": "n"}
+
+
+def test_what_a_model_leaves_empty_is_left_out_unless_it_is_required_or_a_text() -> None:
+    """P86: unset fields are left out."""
+    properties = {"n": {"type": "integer"}, "need": {"type": "integer"}, "text": {"type": "string"}, "free": {}}
+    schema = {"properties": properties, "required": ["need"]}
+    given = dict.fromkeys((*properties, "other"), "")
+    for typed, expected in [(True, {"need": "", "text": "", "free": "", "other": ""}), (False, given)]:
+        spec = tool("A", ToolCommand("only", "", "d", parameters=schema, typed=typed))
+        assert prepare_arguments(spec, ToolCall("c", "A", given, texts=given)).arguments == expected
+
+
+def test_arguments_that_only_a_part_of_the_schema_declares_are_converted_too() -> None:
+    schema = {"$ref": "#/$defs/Args", "$defs": {"Args": {"properties": {"max_rows": {"type": "integer"}}}}}
+    spec = tool("A", ToolCommand("only", "", "d", parameters=schema, typed=True))
+    texts = {"MaxRows": "7"}
+    assert prepare_arguments(spec, ToolCall("c", "A", texts, texts=texts)).arguments == {"max_rows": 7}

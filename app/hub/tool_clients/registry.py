@@ -11,7 +11,6 @@ from app.errors import both
 from app.extend import Json, ToolCommand, ToolSpec
 from app.hub.clients import Client
 from app.hub.tool_clients.arguments import ArgumentCheck
-from app.protocol import markers
 from app.protocol.tool_socket import (
     ErrorCode,
     ToolSocketError,
@@ -20,14 +19,13 @@ from app.protocol.tool_socket import (
     timeout_seconds,
     tool_name,
 )
+from app.tools.schemas.text import example_call, parameter_lines
 
 ORIGIN = "socket:"
 """What stands before the client's id in ``ToolSpec.origin``."""
 
 DESCRIPTION_CHARS = 4000
-PARAMETER_CHARS = 300
-DESCRIBED_PARAMETERS = 100
-"""What of a schema the text for models holds; the schema itself is passed on whole."""
+"""Of the description that a client gives; what it registered is passed on whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ class RegisteredTool:
             id=self.name,
             command="",
             description=_description(self),
-            example=_example(self),
+            example=example_call(self.name, self.schema),
             parameters=self.schema,
             typed=True,
         )
@@ -171,26 +169,5 @@ class ToolRegistry:
 
 def _description(tool: RegisteredTool) -> str:
     """What a model reads of the tool: its description and its parameters."""
-    lines = [tool.description.strip() or both("由已连接的客户端提供的工具", "a tool of a connected client")]
-    properties = _properties(tool)
-    if properties:
-        lines.append(both("参数：", "Parameters:"))
-    required = tool.schema.get("required") or ()
-    for name, node in properties.items():
-        needed = both("，必需", ", required") if name in required else ""
-        about = node.get("description")
-        said = f": {' '.join(about.split())}" if isinstance(about, str) and about.strip() else ""
-        lines.append(f"- {name} ({node['type']}{needed}){said}"[:PARAMETER_CHARS])
-    return "\n".join(lines)
-
-
-def _example(tool: RegisteredTool) -> str:
-    fields = {markers.KEY_TOOL_NAME: tool.name}
-    fields.update({name: f"<{node['type']}>" for name, node in _properties(tool).items()})
-    lines = [f"{name}:{markers.VALUE_START}{value}{markers.VALUE_END}" for name, value in fields.items()]
-    return "\n".join((markers.TOOL_REQUEST_START, ",\n".join(lines), markers.TOOL_REQUEST_END))
-
-
-def _properties(tool: RegisteredTool) -> dict[str, Mapping[str, Json]]:
-    properties = tool.schema.get("properties") if tool.schema["type"] == "object" else None
-    return dict(list((properties or {}).items())[:DESCRIBED_PARAMETERS])
+    about = tool.description.strip() or both("由已连接的客户端提供的工具", "a tool of a connected client")
+    return "\n".join((about, *parameter_lines(tool.schema)))

@@ -28,10 +28,9 @@ MAX_MESSAGE_CHARS = 2_000
 class Calls:
     """All calls of one server."""
 
-    def __init__(self, upstream: Upstream, events: EventSink, monotonic: Callable[[], float]) -> None:
+    def __init__(self, upstream: Upstream, events: EventSink) -> None:
         self._upstream = upstream
         self._events = events
-        self._monotonic = monotonic
         self._places = asyncio.Semaphore(upstream.entry.max_running or MAX_RUNNING)
         self._waiting = 0
 
@@ -96,12 +95,13 @@ class Calls:
         allowance: Allowance,
     ) -> ToolResult:
         patience = Patience(allowance, context.deadline)
+        clock = asyncio.get_running_loop().time
         last = 0.0
 
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
             nonlocal last
             patience.progress()
-            now = self._monotonic()
+            now = clock()
             if now - last >= PROGRESS_EVERY or progress == total:
                 last = now
                 text = (message or "")[:MAX_MESSAGE_CHARS]

@@ -354,7 +354,9 @@ class Connection:
             return self.failure(error)
         if link.trouble() and error.message in (*_UNKNOWN_WHY, link.trouble()):
             return self.failure(error)
-        return ToolRefusedError(f"{error.message[:2000]} ({error.code})")
+        # What the SDK says of an answer that it cannot read holds parts of it in further lines.
+        said = one_line(error.message) if error.code == types.PARSE_ERROR else error.message[:2000]
+        return ToolRefusedError(f"{said} ({error.code})")
 
     # --- what the server tells -------------------------------------------------------------------------------------
 

@@ -129,7 +129,10 @@ class HttpLink:
         whole = self._old and request.method == "GET"  # all answers come in this one
         ended = self.gone.set if whole else _nothing
         response.stream = _Bounded(response.stream, limit, f"content-encoding {encoding[:20]}", ended)
-        if response.status_code < 400 or request.method == "DELETE" or self._is_optional(request, response):
+        if request.method == "DELETE" or self._is_optional(request, response):
+            return
+        if response.status_code < 400:
+            self._failure, self._body, self.status, self.error = "", "", 0, None
             return
         if self._old:
             self.gone.set()

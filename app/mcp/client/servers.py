@@ -229,7 +229,7 @@ class McpServers:
             changed=self._publish_soon,
             prefix=self._prefix,
         )
-        self._calls[upstream] = Calls(upstream, self._events, self._monotonic)
+        self._calls[upstream] = Calls(upstream, self._events)
         return upstream
 
     def _publish_soon(self) -> None:

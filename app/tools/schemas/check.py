@@ -7,6 +7,7 @@ around it stand limits for what can be made slow: see ``document``, ``effort`` a
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -18,7 +19,8 @@ import orjson
 from app.errors import both
 from app.extend import Json
 from app.tools.schemas.document import Node, SchemaDocument, SchemaError, read_schema
-from app.tools.schemas.effort import Effort, Size, TooCostlyError
+from app.tools.schemas.effort import Size, TooCostlyError, steps
+from app.tools.schemas.graph import SchemaGraph
 from app.tools.schemas.keywords import ENUM, PATTERN, BoundedKeywords, Pattern, PatternError
 from app.tools.schemas.reasons import SchemaFault, first_fault, shown, shown_path
 
@@ -40,6 +42,10 @@ COMPLAINT_CHARS = 300
 MASK = "…"
 """What stands for the value in messages of the library, which would hold it whole."""
 
+LONG_NUMBER_A_STEP = 80
+"""Dividing a number of so many digits, squared, costs one step."""
+
+_LONG_NUMBER = re.compile(rb"[0-9]{20,}")
 _EMAILS = jsonschema_rs.EmailOptions(allow_display_text=False)
 _DIALECTS: tuple[tuple[str, type[jsonschema_rs.Validator]], ...] = (
     ("draft-04", jsonschema_rs.Draft4Validator),
@@ -67,7 +73,7 @@ class SchemaCheck:
         self._root = document.root
         self._one_by_one = threading.Lock()
         patterns = self._patterns_of_names(document)
-        self._effort = Effort(document, {text: pattern.cost for text, pattern in patterns.items()})
+        self._graph = SchemaGraph(document, {text: pattern.cost for text, pattern in patterns.items()})
         self._branching = any(keyword in node for node in document.nodes for keyword in ("anyOf", "oneOf"))
         self._put_in(document)
         self._validator = _compiled(document, self._keywords, list(patterns.values()))
@@ -80,13 +86,13 @@ class SchemaCheck:
     def _fault(self, value: Json) -> SchemaFault | None:
         try:
             size = _measured(value)
-            steps = self._effort.steps(value, size)
+            cost = steps(self._graph, value, size)
             self._keywords.begin()
-            self._keywords.charge(steps.matching)
+            self._keywords.charge(cost.matching)
             fits = not self._keywords.spent and self._validator.is_valid(value)
             if self._keywords.spent:
                 return _too_costly()
-            return None if fits else self._explained(value, size, steps.pairs)
+            return None if fits else self._explained(value, size, cost.pairs)
         except TooCostlyError:
             return _too_costly()
         except (ValueError, TypeError, RecursionError):  # what the library says of values that are no JSON for it
@@ -157,16 +163,19 @@ def check_of(schema: Mapping[str, Json] | bool) -> SchemaCheck:
     """The check of a schema, kept while it is among those used last; raises SchemaError."""
     try:
         written = orjson.dumps(schema, default=_plain)
-    except TypeError as error:
-        raise SchemaError(
-            both("schema 不是 JSON，或嵌套过深", "the schema is no JSON, or nested too deeply")
-        ) from error
+    except TypeError:  # integers beyond 64 bits and halves of characters, for instance
+        try:
+            written = json.dumps(schema, default=_plain).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise SchemaError(
+                both("schema 不是 JSON，或嵌套过深", "the schema is no JSON, or nested too deeply")
+            ) from error
     return _check_of(written)
 
 
 @lru_cache(maxsize=KEPT_CHECKS)
 def _check_of(written: bytes) -> SchemaCheck:
-    return SchemaCheck(orjson.loads(written))
+    return SchemaCheck(json.loads(written))
 
 
 def _plain(value: object) -> object:
@@ -229,12 +238,15 @@ def _is_moment(text: str) -> bool:
 
 def _measured(value: Json) -> Size:
     """How large a value is; raises TypeError, ValueError or RecursionError for what is no JSON."""
+    long = 0
     try:
         written = orjson.dumps(value, option=_STRICT)
     except TypeError:  # integers beyond 64 bits, for instance
         written = json.dumps(value, allow_nan=False).encode()
+        long = sum(len(digits) ** 2 for digits in _LONG_NUMBER.findall(written))
     marks = {mark: written.count(mark) for mark in (b",", b":", b"{", b"[")}
-    return Size(chars=len(written), values=1 + sum(marks.values()), objects=marks[b"{"])
+    values = 1 + sum(marks.values()) + long // LONG_NUMBER_A_STEP
+    return Size(chars=len(written), values=values, objects=marks[b"{"])
 
 
 def _too_costly() -> SchemaFault:

@@ -17,7 +17,7 @@ from app.errors import VcpError, both
 Node = dict[str, Any]
 Schema = Node | bool
 
-MAX_VALUES = 50_000
+MAX_VALUES = 20_000
 """Values in one schema."""
 
 MAX_CHARS = 1024 * 1024

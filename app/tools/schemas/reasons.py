@@ -21,6 +21,9 @@ PATH_CHARS = 200
 LISTED = 20
 """How many names or choices are listed."""
 
+ORDERED = 1000
+"""The order of the members counts in objects of so many at most."""
+
 LIST_CHARS = 400
 REASON_CHARS = 1000
 
@@ -48,13 +51,13 @@ def first_fault(errors: Sequence[_Error], value: Any, root: Node) -> SchemaFault
     Missing and unknown names of one object are told together, as they often are one mistake.
     """
     path, says = _explained(errors, value, root)
-    return SchemaFault(shown_path(path), _line(both(*says)))
+    return SchemaFault(shown_path(path, value), _line(both(*says)))
 
 
-def shown_path(path: Sequence[str | int]) -> str:
-    """A place in a value, ``$`` for the whole."""
+def shown_path(path: Sequence[str | int], value: Any = None) -> str:
+    """A place in ``value``, ``$`` for the whole."""
     text = "$"
-    for step in path:
+    for step in _steps(path, value):
         if isinstance(step, int):
             text += f"[{step}]"
         elif step.isidentifier():
@@ -79,16 +82,29 @@ def _explained(errors: Sequence[_Error], value: Any, root: Node) -> tuple[Sequen
     return first.instance_path, _reason(first, root)
 
 
+def _steps(path: Sequence[str | int], value: Any) -> list[str | int]:
+    """The path with its names as text: the library makes numbers of names that look like one."""
+    steps: list[str | int] = []
+    for step in path:
+        if isinstance(value, dict):
+            step = str(step)
+            value = value.get(step)
+        else:
+            value = value[step] if isinstance(value, list) and isinstance(step, int) and step < len(value) else None
+        steps.append(step)
+    return steps
+
+
 def _place(path: Sequence[str | int], value: Any) -> tuple[int, ...]:
     """Where ``path`` leads in ``value``, as numbers that are in the order of the text."""
     places: list[int] = []
-    for step in path:
-        if isinstance(value, dict) and step in value:
-            places.append(list(value).index(step) if len(value) <= 1000 else 0)
-            value = value[step]
-        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+    for step in _steps(path, value):
+        if isinstance(value, dict):
+            places.append(list(value).index(step) if step in value and len(value) <= ORDERED else 0)
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int):
             places.append(step)
-            value = value[step]
+            value = value[step] if step < len(value) else None
     return tuple(places)
 
 
@@ -123,7 +139,7 @@ def _unknown(error: _Error, value: Any, root: Node) -> list[str] | None:
     closed = error.kind.name == "falseSchema" and error.schema_path[-1:] == ["additionalProperties"]
     if closed and _node(error, root).get("additionalProperties") is False:  # an object that may hold nothing at all
         found = value
-        for step in error.instance_path:
+        for step in _steps(error.instance_path, value):
             found = found[step]
         return list(found)
     return None
@@ -152,7 +168,7 @@ def _alternatives(error: _Error, value: Any, root: Node) -> tuple[Sequence[str |
         path, says = _explained(nearest, value, root)
         if len(meant) == 1:
             return path, says
-        where = shown_path(path)
+        where = shown_path(path, value)
         return error.instance_path, (
             f"不符合 {len(branches)} 个备选中的任何一个；最接近的：{where}：{says[0]}",
             f"it fits none of {len(branches)} alternatives; the nearest: {where}: {says[1]}",

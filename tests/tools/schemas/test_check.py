@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -117,6 +118,33 @@ def test_references_lead_to_places_of_the_schema(schema: Any, good: Any, bad: An
     assert check.fault(bad) is not None
 
 
+def test_parts_with_names_of_their_own_refer_to_each_other_by_these() -> None:
+    tree = {
+        "$id": "http://localhost/tree",
+        "properties": {"nodes": {"items": {"$ref": "node"}}},
+        "required": ["nodes"],
+        "$defs": {"node": {"$id": "http://localhost/node", "properties": {"sub": {"$ref": "tree"}}, "required": ["n"]}},
+    }
+    check = SchemaCheck(tree)
+    assert check.fault({"nodes": [{"n": 1, "sub": {"nodes": [{"n": 2}]}}]}) is None
+    assert "$.nodes[0].sub.nodes[1]: " in str(check.fault({"nodes": [{"n": 1, "sub": {"nodes": [{"n": 2}, {}]}}]}))
+    inner = {"$id": "b.json", "$defs": {"in": {"properties": {"x": {"type": "null"}}}}, "$ref": "#/$defs/in"}
+    outer = SchemaCheck({"$id": "http://localhost/a.json", "properties": {"foo": inner}, "$ref": "b.json"})
+    assert outer.fault({"foo": {"x": None}, "x": None}) is None
+    assert outer.fault({"foo": {"x": None}, "x": 1}) is not None
+    assert outer.fault({"foo": {"x": 1}, "x": None}) is not None
+
+
+def test_a_dynamic_reference_with_one_target_is_an_ordinary_one() -> None:
+    target = {"$dynamicAnchor": "n", "type": "null"}
+    check = SchemaCheck({"items": {"$dynamicRef": "#n"}, "$defs": {"n": target}})
+    assert check.fault([None]) is None
+    assert check.fault([1]) is not None
+    other = {"$id": "m", "$dynamicAnchor": "n"}
+    with pytest.raises(SchemaError, match="more than one target"):
+        SchemaCheck({"items": {"$dynamicRef": "#n"}, "$defs": {"n": target, "m": other}})
+
+
 def test_what_is_null_in_a_schema_is_not_there() -> None:
     """P86: generators write null for what is not set."""
     schema = {
@@ -218,8 +246,14 @@ def test_the_first_fault_is_told_with_its_place_and_what_was_expected(schema: An
 
 def test_checks_of_equal_schemas_are_one() -> None:
     assert check_of({"type": "string", "minLength": 1}) is check_of({"type": "string", "minLength": 1})
-    with pytest.raises(SchemaError):
-        check_of({"type": {1, 2}})
+    assert check_of(MappingProxyType({"maximum": 10**30})).fault(10**31) is not None
+    deep: dict[str, Any] = {}
+    for _ in range(5000):
+        deep = {"not": deep}
+    unusable: list[Any] = [{"type": {1, 2}}, deep, {"enum": [object()]}]
+    for schema in unusable:
+        with pytest.raises(SchemaError):
+            check_of(schema)
 
 
 def test_the_schema_that_was_given_is_not_changed() -> None:
