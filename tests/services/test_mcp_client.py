@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from app.protocol.tool_fields import format_call
+from app.home.running_server import request_text
 from app.services.mcp_client import is_ours, server_limits
 from tests.mcp.client.bench import peer
-from tests.server import KEY, run, running
+from tests.server import run, running
 from tests.waiting import until
 
 
@@ -20,9 +20,8 @@ def test_tools_of_the_homes_servers_can_be_called_and_edits_are_taken_over(tmp_p
         config = ["MyToken=abc", "VarCity=Here"]
         async with running(tmp_path, "http://127.0.0.1:9", config=config) as server:
             await until(lambda: "peer.echo" in server.services.router.specs())
-            header = {"Authorization": f"Bearer {KEY}"}
-            body = format_call("peer.environment", {"maid": "Nova"})
-            answer = await server.client.post("/v1/human/tool", content=body.encode(), headers=header)
+            body = request_text("peer.environment", {"maid": "Nova"})
+            answer = await server.client.post("/v1/human/tool", content=body.encode())
             assert answer.status_code == 200
             environment = json.loads(answer.json()["original_plugin_output"])
             assert environment["MINE"] == "abc" and "PATH" in environment

@@ -354,9 +354,9 @@ class Connection:
             return self.failure(error)
         if link.trouble() and error.message in (*_UNKNOWN_WHY, link.trouble()):
             return self.failure(error)
-        # What the SDK says of an answer that it cannot read holds parts of it in further lines.
-        said = one_line(error.message) if error.code == types.PARSE_ERROR else error.message[:2000]
-        return ToolRefusedError(f"{said} ({error.code})")
+        if error.code == types.PARSE_ERROR:
+            return ToolRefusedError(one_line(error.message))  # further lines hold parts of what came
+        return ToolRefusedError(f"{error.message[:2000]} ({error.code})")
 
     # --- what the server tells -------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ class EntryError(VcpError):
 
     code = "mcp_server_entry"
 
-    def __init__(self, key: str, message: str) -> None:
+    def __init__(self, message: str, key: str) -> None:
         super().__init__(message)
         self.key = key
 
@@ -95,7 +95,7 @@ class EntryReader:
             return ()
         if not isinstance(value, list) or len(value) > MAX_ITEMS:
             raise EntryError(
-                key, both(f"应是至多 {MAX_ITEMS} 个文本的列表", f"should be a list of at most {MAX_ITEMS} texts")
+                both(f"应是至多 {MAX_ITEMS} 个文本的列表", f"should be a list of at most {MAX_ITEMS} texts"), key
             )
         return tuple(self._word(key, item) for item in value)
 
@@ -103,7 +103,7 @@ class EntryReader:
         """Texts by name, with ``${NAME}`` filled in."""
         given = self.mapping(key)
         if len(given) > MAX_ITEMS:
-            raise EntryError(key, both(f"至多 {MAX_ITEMS} 项", f"has at most {MAX_ITEMS} items"))
+            raise EntryError(both(f"至多 {MAX_ITEMS} 项", f"has at most {MAX_ITEMS} items"), key)
         return MappingProxyType(
             {
                 name: self.fill(key, self._word(f"{key}.{name}", value))
@@ -132,5 +132,5 @@ class EntryReader:
         elif isinstance(value, int | float):
             value = str(value)
         if not isinstance(value, str) or len(value) > MAX_TEXT:
-            raise EntryError(key, both("应是文本", "should be a text"))
+            raise EntryError(both("应是文本", "should be a text"), key)
         return value

@@ -132,7 +132,7 @@ class ServerEntry:
 def read_entry(name: str, raw: Any, environ: Mapping[str, str], complain: Complain) -> ServerEntry:
     """The server that ``raw`` describes; ``complain(key, reason)`` is told what is odd. Raises EntryError."""
     if not isinstance(raw, dict):
-        raise EntryError("", both("应是一个 JSON 对象", "should be a JSON object"))
+        raise EntryError(both("应是一个 JSON 对象", "should be a JSON object"), "")
     reader = EntryReader(_renamed(raw, complain), environ, complain)
     kind = _kind(reader, raw)
     for key in _OF_HTTP if kind is ServerKind.STDIO else _OF_STDIO:
@@ -199,13 +199,13 @@ def _kind(reader: EntryReader, raw: Mapping[str, Any]) -> ServerKind:
         if "url" in reader.values:
             sse = "httpUrl" not in raw and urlsplit(str(reader.values["url"])).path.rstrip("/").endswith("/sse")
             return ServerKind.SSE if sse else ServerKind.HTTP
-        raise EntryError("", both("既没有 command 也没有 url", "has neither command nor url"))
+        raise EntryError(both("既没有 command 也没有 url", "has neither command nor url"), "")
     kind = _KINDS.get(re.sub(r"[-_ ]", "", written).lower()) if isinstance(written, str) else None
     if kind is None:
         shown = str(written)[:40]
         raise EntryError(
-            "type",
             both(f"{shown} 不受支持；应为 stdio、http 或 sse", f"{shown} is not supported; stdio, http and sse are"),
+            "type",
         )
     return kind
 
@@ -217,9 +217,9 @@ def _command(reader: EntryReader) -> tuple[str, tuple[str, ...]]:
         words = reader.texts("command")
         written, args = (words[0] if words else ""), (*words[1:], *args)
     if not isinstance(written, str) or not written.strip() or _BAD_VALUE.search(written):
-        raise EntryError("command", both("应是一个程序的名称或路径", "should be the name or path of a program"))
+        raise EntryError(both("应是一个程序的名称或路径", "should be the name or path of a program"), "command")
     if any("\0" in text for text in args):
-        raise EntryError("args", both("不能含 NUL 字符", "cannot hold a NUL character"))
+        raise EntryError(both("不能含 NUL 字符", "cannot hold a NUL character"), "args")
     return written, tuple(reader.fill("args", text) for text in args)
 
 
@@ -232,7 +232,7 @@ def _url(reader: EntryReader) -> str:
     except ValueError:
         good = False
     if not good or re.search(r"[\x00-\x20]", url):
-        raise EntryError("url", both("应是 http:// 或 https:// 地址", "should be an address with http:// or https://"))
+        raise EntryError(both("应是 http:// 或 https:// 地址", "should be an address with http:// or https://"), "url")
     return url
 
 

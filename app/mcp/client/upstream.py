@@ -262,8 +262,9 @@ class Upstream:
         if pause > PATIENCE:
             seconds = max(1, round(pause))
             told = both(f"{seconds} 秒后可再试", f"it may be tried again in {seconds} s")
-            fault = self._fault or McpServerError("")
-            raise McpServerError("; ".join(text for text in (fault.message, told) if text), fault.details)
+            if self._fault is None:
+                raise McpServerError(both("暂时不可用", "is not there now"))
+            raise McpServerError(f"{self._fault.message}; {told}", self._fault.details)
         if self._starting is None:
             self._starting = asyncio.create_task(self._start(max(0.0, pause)))
             self._starting.add_done_callback(self._started)
