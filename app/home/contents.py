@@ -46,7 +46,8 @@ _OF_THE_MOMENT = frozenset(
         NODE_KEYS_LOCK,
         Path(STATE_FOLDER, REPLACED_FOLDER),
         Path(STATE_FOLDER, "mcp_tools", "lock"),
-        *(Path(STATE_FOLDER, "mcp_oauth", name) for name in ("browser.lock", "refresh.lock", "pending.json")),
+        Path(STATE_FOLDER, "mcp_oauth", "locks"),
+        Path(STATE_FOLDER, "mcp_oauth", "pending.json"),
     }
 )
 """What says nothing once its process has ended, and what is no part of the installation."""
