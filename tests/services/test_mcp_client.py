@@ -11,6 +11,8 @@ from tests.mcp.client.bench import peer
 from tests.server import run, running
 from tests.waiting import until
 
+PLAIN = {"Content-Type": "text/plain"}
+
 
 def test_tools_of_the_homes_servers_can_be_called_and_edits_are_taken_over(tmp_path: Path) -> None:
     async def main() -> None:
@@ -21,7 +23,7 @@ def test_tools_of_the_homes_servers_can_be_called_and_edits_are_taken_over(tmp_p
         async with running(tmp_path, "http://127.0.0.1:9", config=config) as server:
             await until(lambda: "peer.echo" in server.services.router.specs())
             body = request_text("peer.environment", {"maid": "Nova"})
-            answer = await server.client.post("/v1/human/tool", content=body.encode())
+            answer = await server.client.post("/v1/human/tool", content=body.encode(), headers=PLAIN)
             assert answer.status_code == 200
             environment = json.loads(answer.json()["original_plugin_output"])
             assert environment["MINE"] == "abc" and "PATH" in environment

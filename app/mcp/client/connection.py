@@ -14,7 +14,7 @@ import httpx2
 import mcp_types as types
 from mcp.client.auth import OAuthFlowError
 from mcp.client.client import Client
-from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.client.session import ClientRequestContext, ClientSession, IncomingMessage
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -255,9 +255,17 @@ class Connection:
 
     # --- what is asked ---------------------------------------------------------------------------------------------
 
+    def _session(self) -> ClientSession:
+        """The SDK's session. Raises SessionLostError when the connection has ended, so that nothing can be asked."""
+        try:
+            return self.client.session
+        except RuntimeError:
+            raise SessionLostError(self.failure(None).message) from None
+
     async def tools(self) -> Listing:
         """The tools that the server lists now (MCP-54). Raises McpServerError."""
-        if self.client.server_capabilities.tools is None and self._is_modern:
+        capabilities = self._session().server_capabilities
+        if self._is_modern and capabilities is not None and capabilities.tools is None:
             return Listing(())
         tools: list[Tool] = []
         cursor: str | None = None
@@ -266,7 +274,7 @@ class Connection:
         try:
             for _ in range(MAX_PAGES):
                 params = types.PaginatedRequestParams(cursor=cursor) if cursor is not None else None
-                page = await self.client.session.list_tools(params=params)
+                page = await self._session().list_tools(params=params)
                 tools += (tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in page.tools)
                 ttl = (page.ttl_ms or 0) / 1000
                 cursor = page.next_cursor
@@ -319,19 +327,19 @@ class Connection:
         )
         request = types.CallToolRequest(params=params)
         try:
-            raw = await self.client.session.send_request(request, _Raw, progress_callback=progress)
+            raw = await self._session().send_request(request, _Raw, progress_callback=progress)
         except MCPError as error:
             if error.code != types.HEADER_MISMATCH or not self._is_modern:
                 raise
-            await self.client.session.list_tools()  # the SDK learns from it which arguments are headers (MCP-56)
-            raw = await self.client.session.send_request(request, _Raw, progress_callback=progress)
+            await self._session().list_tools()  # the SDK learns from it which arguments are headers (MCP-56)
+            raw = await self._session().send_request(request, _Raw, progress_callback=progress)
         return raw.model_extra or {}
 
     async def _given(self, wanted: types.InputRequiredResult) -> types.InputResponses | None:
         if not wanted.input_requests:
             await asyncio.sleep(0.1)
             return None
-        session = self.client.session
+        session = self._session()
         responses: types.InputResponses = {}
         for key, request in wanted.input_requests.items():
             meta = request.params.meta if request.params else None

@@ -96,16 +96,31 @@ def test_p85_one_server_that_fails_does_not_disturb_the_others(
 
 def test_p92_a_server_that_was_killed_is_started_anew_at_the_next_call(tmp_path: Path) -> None:
     async def main() -> None:
-        async with bench(tmp_path, {"p": peer("tools=echo+silent")}) as b:
+        file = tmp_path / "notes"
+        async with bench(tmp_path, {"p": peer("tools=echo+silent", f"notes={file}")}) as b:
             pid = b.pid("p")
             calling = asyncio.ensure_future(b.call("p.silent"))
-            await until(lambda: b.status("p").running)
+            await until(lambda: "called silent" in notes(file))
             b.clock.now += 60  # it ran for long enough not to be one that dies at once
             os.kill(pid, signal.SIGKILL)
             result = await calling  # a clear error, in the call
             assert result.error_kind is ErrorKind.EXECUTION and "p" in result.message and "9" in result.message
             assert await b.text("p.echo") == "{}"
             assert b.pid("p") != pid
+
+    run(main())
+
+
+def test_p92_a_call_right_after_the_death_works_or_tells_of_it(tmp_path: Path) -> None:
+    """Nobody can say whether such a server got the call, so it is not repeated by itself."""
+
+    async def main() -> None:
+        async with bench(tmp_path, {"p": peer("tools=echo")}) as b:
+            b.clock.now += 60
+            os.kill(b.pid("p"), signal.SIGKILL)
+            result = await b.call("p.echo")
+            assert result.ok or "9" in result.message
+            assert await b.text("p.echo") == "{}"
 
     run(main())
 
