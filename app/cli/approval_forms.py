@@ -35,8 +35,10 @@ async def filled(
             line = await next_line()
             if line is None:
                 return None
-            if not line.strip() and (field.default is not None or not field.required):
-                break
+            if not line.strip():
+                if field.default is not None or not field.required:
+                    break
+                continue
             try:
                 value = field.parsed(line)
                 fault = field.fault(value)

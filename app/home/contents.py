@@ -39,7 +39,17 @@ _MADE_BY_TOOLS = frozenset(
 )
 _CACHES = frozenset({"multimodal_cache.json", "image_cache.json"})
 _STORE_SUFFIXES = (".sqlite", ".sqlite3", ".db", ".json")
-_OF_THE_MOMENT = frozenset({LOCK_FILE, OWNER_FILE, NODE_KEYS_LOCK, Path(STATE_FOLDER, REPLACED_FOLDER)})
+_OF_THE_MOMENT = frozenset(
+    {
+        LOCK_FILE,
+        OWNER_FILE,
+        NODE_KEYS_LOCK,
+        Path(STATE_FOLDER, REPLACED_FOLDER),
+        Path(STATE_FOLDER, "mcp_tools", "lock"),
+        Path(STATE_FOLDER, "mcp_oauth", "locks"),
+        Path(STATE_FOLDER, "mcp_oauth", "pending.json"),
+    }
+)
 """What says nothing once its process has ended, and what is no part of the installation."""
 
 SQLITE_COMPANIONS = ("-wal", "-shm", "-journal")

@@ -312,7 +312,7 @@ class SignedInAuth(OAuthClientProvider):
             ours = True
             try:
                 await asyncio.to_thread(self._store.make_folder)
-                await held.enter_async_context(turn(self._store.folder / "refresh.lock", TURN_SECONDS))
+                await held.enter_async_context(turn(self._store.refresh_lock(self._server_url), TURN_SECONDS))
             except OSError as error:  # TimeoutError is one too
                 _log.warning("a token of an MCP server is not refreshed: %s", error)
                 ours = False

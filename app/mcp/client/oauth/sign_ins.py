@@ -51,13 +51,15 @@ _log = logging.getLogger(__name__)
 class SignInNeeded:
     """A server lets nobody in until a person has signed in. ``url`` is the page for that while it is waited for.
 
-    ``since`` in seconds since the epoch; ``error`` says why the last try came to nothing.
+    ``since`` in seconds since the epoch; ``error`` says why the last try came to nothing. ``waited_for``: a flow in the
+    background has been begun.
     """
 
     server: str
     since: float
     url: str = ""
     error: str = ""
+    waited_for: bool = False
 
 
 class SignIns:
@@ -124,7 +126,7 @@ class SignIns:
             )
         try:
             await asyncio.to_thread(self._store.make_folder)
-            async with turn(self._store.folder / "browser.lock", FREE_SECONDS):
+            async with turn(self._store.browser_lock, FREE_SECONDS):
                 done = await self._run(entry, show, lines)
         except TimeoutError:
             return await self._join(entry, show, lines)
@@ -200,9 +202,9 @@ class SignIns:
             other = f"MCP 服务器 {server}" if server else "另一服务器"
             raise SignInError(
                 both(
-                    f"正在登录{other}，请先完成或等待它结束",
+                    f"正在登录{other}，请先完成，或 {self._seconds / 60:g} 分钟后再试",
                     f"somebody signs in at {f'MCP server {server}' if server else 'another server'} right now: "
-                    "complete that first",
+                    f"complete that first, or try again in {self._seconds / 60:g} minutes",
                 )
             )
         show(url)
@@ -253,7 +255,10 @@ class SignIns:
                 entry.name,
                 entry.name,
             )
-        if self._background and (self._flow is None or self._flow.done()):
+            known = self._needed[entry.name]
+        # Once: a server that nobody signs in at must not keep the browser flow from the others for ever.
+        if self._background and not known.waited_for and (self._flow is None or self._flow.done()):
+            known.waited_for = True
             self._flow = asyncio.create_task(self._in_background(entry))
 
     async def _in_background(self, entry: ServerEntry) -> None:

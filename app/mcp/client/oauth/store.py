@@ -21,6 +21,7 @@ from app.config.small_file import read_small
 
 OAUTH_FOLDER = Path(".vcp") / "mcp_oauth"
 PORT_FILE = "port"
+LOCKS = "locks"
 MAX_FILE_BYTES = 1024 * 1024
 MAX_CHALLENGE_CHARS = 4_000
 
@@ -50,8 +51,18 @@ class OAuthStore:
         self.folder = home / OAUTH_FOLDER
 
     def make_folder(self) -> None:
-        """Make the folder, for us alone."""
+        """Make the folder, for us alone, with the one for locks."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.folder / LOCKS).mkdir(mode=0o700, exist_ok=True)
+
+    def refresh_lock(self, server_url: str) -> Path:
+        """Who refreshes a token of this server holds it; each server has its own, since one may be slow."""
+        return self.folder / LOCKS / _digest(resource_url_from_server_url(server_url))
+
+    @property
+    def browser_lock(self) -> Path:
+        """Who waits for a person's browser holds it."""
+        return self.folder / LOCKS / "browser"
 
     def signature(self, server_url: str) -> tuple[object, ...]:
         """Changes when another process has written something about this server."""

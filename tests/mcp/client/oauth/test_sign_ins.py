@@ -95,7 +95,8 @@ def test_files_are_for_the_owner_alone_and_named_by_digests(tmp_path: Path) -> N
         assert len(server) == len(issuer) == 64
         folder = tmp_path / OAUTH_FOLDER
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
         assert not (folder / "pending.json").exists()
 
     with_realm(test)
@@ -252,7 +253,7 @@ def test_an_answer_with_another_state_changes_nothing(tmp_path: Path) -> None:
     async def test(made: Realm) -> None:
         async def visits(url: str) -> None:
             redirect = httpx2.URL(url).params["redirect_uri"]
-            async with httpx2.AsyncClient(trust_env=False) as foreign:
+            async with httpx2.AsyncClient(trust_env=False, verify=False) as foreign:
                 for query in ("code=evil&state=guess", "code=evil", "error=access_denied", "error=x&state=guess"):
                     assert (await foreign.get(f"{redirect}?{query}")).status_code == 400
             browser(url)
@@ -607,7 +608,7 @@ def test_a_person_without_a_browser_here_pastes_where_it_ended(tmp_path: Path) -
         lines: asyncio.Queue[str] = asyncio.Queue()
 
         async def elsewhere(url: str) -> None:
-            async with httpx2.AsyncClient(trust_env=False) as far:
+            async with httpx2.AsyncClient(trust_env=False, verify=False) as far:
                 answer = await far.get(url)
             for line in ("", "what?", "http://127.0.0.1:1/oauth/callback?code=x&state=y", answer.headers["Location"]):
                 lines.put_nowait(line)
@@ -641,7 +642,7 @@ def test_the_listener_answers_once_with_a_plain_page(tmp_path: Path) -> None:
         made.slow = None
 
         async def visits(url: str) -> None:
-            async with httpx2.AsyncClient(trust_env=False) as here:
+            async with httpx2.AsyncClient(trust_env=False, verify=False) as here:
                 address = (await here.get(url)).headers["Location"]
                 parts = httpx2.URL(address)
                 answers.append(await here.get(parts.copy_with(path="/")))
@@ -672,7 +673,7 @@ def test_one_browser_flow_at_a_time_and_a_second_process_joins_it(tmp_path: Path
         await until(lambda: shown)
         with pytest.raises(SignInError, match="server s right now"):
             await sign_ins(tmp_path).sign_in(made.entry("another"), Browser())
-        async with httpx2.AsyncClient(trust_env=False) as far:
+        async with httpx2.AsyncClient(trust_env=False, verify=False) as far:
             pasted = (await far.get(shown[0])).headers["Location"]
         lines: asyncio.Queue[str] = asyncio.Queue()
         lines.put_nowait(pasted)
@@ -699,6 +700,22 @@ def test_a_running_server_tells_where_to_sign_in_and_waits_in_the_background(
             await until(lambda: signing.needed("s") is None)
             assert (await used.post("", json={})).status_code == 200
         await signing.stop()
+
+    with_realm(test)
+
+
+def test_a_server_that_nobody_signs_in_at_is_waited_for_once(tmp_path: Path) -> None:
+    """P85: else no other server could be signed in at."""
+
+    async def test(made: Realm) -> None:
+        signing = sign_ins(tmp_path, background=True, seconds=0.05)
+        async with client(signing, made.entry()) as used:
+            await used.post("", json={})
+            await until(lambda: (needed := signing.needed("s")) is not None and needed.error)
+            for _ in range(3):
+                await used.post("", json={})
+        assert len(made.of("/register")) == 1
+        assert await sign_ins(tmp_path).sign_in(made.entry("another"), Browser())
 
     with_realm(test)
 
