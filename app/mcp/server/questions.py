@@ -147,8 +147,8 @@ def read_answer(question: Question, params: Mapping[str, Json], answer: Json, va
     if question is Question.ELICIT and read.get("action") == "accept" and isinstance(schema, Mapping):
         fault = validate(schema, read.get("content", {}))
         if fault is not None:
-            said = both("表单内容不符合要求", "the content does not fit the form")
-            raise BadRequestError(f"{said}: {fault.path}: {fault.reason}")
+            where = f"{fault.path}: {fault.reason}"
+            raise BadRequestError(both(f"表单内容不符合要求：{where}", f"the content does not fit the form at {where}"))
     return read
 
 
