@@ -8,27 +8,34 @@ from urllib.parse import unquote
 from app.extend import Json
 
 MAX_DEPTH = 64
-"""Schemas nested deeper than this are shown as "anything" from there on."""
-
 MAX_EXPANDED = 5_000
-"""Sub-schemas that a reader meets who puts every reference's target in its place; larger ones are shown open."""
+"""Depth and number of sub-schemas that a reader meets who puts in the target of each reference."""
 
-_ONE = (
-    "additionalItems",
-    "additionalProperties",
-    "contains",
-    "contentSchema",
-    "else",
-    "if",
-    "items",
-    "not",
-    "propertyNames",
-    "then",
-    "unevaluatedItems",
-    "unevaluatedProperties",
+_HOLDERS = frozenset(
+    [
+        "additionalItems",
+        "additionalProperties",
+        "allOf",
+        "anyOf",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "oneOf",
+        "prefixItems",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    ]
 )
-_MANY = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
-_LIST = ("allOf", "anyOf", "items", "oneOf", "prefixItems")
+"""Keywords with one schema, or a list of them."""
+
+_MAPS = frozenset(["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"])
+"""Keywords with schemas by name."""
+
 _DEFINITIONS = ("$defs", "definitions")
 _REFERENCE = "$ref"
 _DROPPED = frozenset(
@@ -39,7 +46,7 @@ Schema = Mapping[str, Json]
 
 
 class SchemaTooWideError(Exception):
-    """Whoever puts in the targets of all references gets more than ``MAX_EXPANDED`` sub-schemas."""
+    """Whoever puts in the targets of all references gets more than ``MAX_EXPANDED`` sub-schemas, or too deep ones."""
 
 
 def component(schema: Schema, name: str) -> dict[str, Json]:
@@ -47,33 +54,32 @@ def component(schema: Schema, name: str) -> dict[str, Json]:
 
     References within it lead to the same places there. Programs that import tools often put the target in the place of
     each reference, so a reference that leads back to where it stands becomes an open schema (P87), one to another
-    document too, and a schema that would grow beyond ``MAX_EXPANDED`` is replaced by an open object. What is not read
+    document too, and a schema that would grow too large or too deep is replaced by an open object. What is not read
     as a schema (``enum``, ``default``, ``examples`` …) stays as it was written.
     """
+    names = dict(_named_places(schema))
     try:
-        cut = _Walk(schema).cut
+        cut = _Walk(schema, names).cut
     except SchemaTooWideError:
         kept = {key: schema[key] for key in ("title", "description") if isinstance(schema.get(key), str)}
         return {**kept, "type": "object", "additionalProperties": True}
-    names = dict(_named_places(schema))
-    return _written(schema, "", f"#/components/schemas/{name}", names, cut, 0)
+    return _written(schema, "", f"#/components/schemas/{name}", names, cut)
 
 
-def _children(schema: Schema, place: str) -> Iterator[tuple[str, str, str | int | None, Json]]:
+def _children(schema: Schema, place: str) -> Iterator[tuple[str, str, str | int | None, dict[str, Json]]]:
     """Every sub-schema: its place, the keyword, the key below it (None: the keyword's own value), the value."""
-    for keyword in _ONE:
-        if isinstance(value := schema.get(keyword), Mapping):
-            yield f"{place}/{keyword}", keyword, None, value
-    for keyword in _MANY:
-        if isinstance(values := schema.get(keyword), Mapping):
-            for key, value in values.items():
-                if isinstance(value, Mapping):
-                    yield f"{place}/{keyword}/{_escaped(key)}", keyword, key, value
-    for keyword in _LIST:
-        if isinstance(listed := schema.get(keyword), list):
-            for index, value in enumerate(listed):
-                if isinstance(value, Mapping):
-                    yield f"{place}/{keyword}/{index}", keyword, index, value
+    for keyword, value in schema.items():
+        if keyword in _HOLDERS:
+            if isinstance(value, dict):
+                yield f"{place}/{keyword}", keyword, None, value
+            elif isinstance(value, list):
+                for index, one in enumerate(value):
+                    if isinstance(one, dict):
+                        yield f"{place}/{keyword}/{index}", keyword, index, one
+        elif keyword in _MAPS and isinstance(value, dict):
+            for key, one in value.items():
+                if isinstance(one, dict):
+                    yield f"{place}/{keyword}/{_escaped(key)}", keyword, key, one
 
 
 def _named_places(schema: Schema, place: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
@@ -83,8 +89,7 @@ def _named_places(schema: Schema, place: str = "", depth: int = 0) -> Iterator[t
             yield mark + name, place
     if depth < MAX_DEPTH:
         for inner, _, _, value in _children(schema, place):
-            if isinstance(value, Mapping):
-                yield from _named_places(value, inner, depth + 1)
+            yield from _named_places(value, inner, depth + 1)
 
 
 def _target(reference: str, names: Mapping[str, str]) -> str | None:
@@ -112,10 +117,10 @@ def _at(schema: Schema, place: str) -> Schema | None:
 class _Walk:
     """Goes wherever references lead; ``cut`` holds the places of those that lead back to themselves or nowhere."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, names: Mapping[str, str]) -> None:
         self.cut: set[str] = set()
         self._schema = schema
-        self._names = dict(_named_places(schema))
+        self._names = names
         self._open: set[str] = set()
         self._sizes: dict[str, int] = {}
         self._visit("", schema, 0)
@@ -124,16 +129,17 @@ class _Walk:
         """How many sub-schemas stand here when all references are put in."""
         if place in self._sizes:
             return self._sizes[place]
-        if place in self._open or depth >= MAX_DEPTH:
+        if place in self._open:
             return 1
+        if depth >= MAX_DEPTH:
+            raise SchemaTooWideError
         self._open.add(place)
         size = 1
         if isinstance(reference := schema.get(_REFERENCE), str):
             size += self._follow(place, reference, depth)
         for inner, keyword, _, value in _children(schema, place):
-            if isinstance(value, Mapping):
-                met = self._visit(inner, value, depth + 1)
-                size += 0 if keyword in _DEFINITIONS else met
+            met = self._visit(inner, value, depth + 1)
+            size += 0 if keyword in _DEFINITIONS else met
         self._open.discard(place)
         if size > MAX_EXPANDED:
             raise SchemaTooWideError
@@ -143,18 +149,14 @@ class _Walk:
     def _follow(self, place: str, reference: str, depth: int) -> int:
         target = _target(reference, self._names)
         found = _at(self._schema, target) if target is not None else None
-        if target is None or found is None or target in self._open or depth + 1 >= MAX_DEPTH:
+        if target is None or found is None or target in self._open:
             self.cut.add(place)
             return 0
         return self._visit(target, found, depth + 1)
 
 
-def _written(
-    schema: Schema, place: str, root: str, names: Mapping[str, str], cut: set[str], depth: int
-) -> dict[str, Json]:
+def _written(schema: Schema, place: str, root: str, names: Mapping[str, str], cut: set[str]) -> dict[str, Json]:
     """The schema with its references led to ``root``, without those in ``cut``."""
-    if depth >= MAX_DEPTH:
-        return {}
     written: dict[str, Json] = {key: value for key, value in schema.items() if key not in _DROPPED}
     if isinstance(reference := written.get(_REFERENCE), str):
         target = _target(reference, names)
@@ -163,21 +165,15 @@ def _written(
         else:
             written[_REFERENCE] = root + target.replace("%", "%25").replace(" ", "%20")
     for inner, keyword, key, value in _children(schema, place):
-        if not isinstance(value, Mapping):
-            continue
-        new = _written(value, inner, root, names, cut, depth + 1)
+        new = _written(value, inner, root, names, cut)
         if key is None:
             written[keyword] = new
             continue
         holder = written[keyword]
-        if holder is schema.get(keyword):  # not yet a copy
-            holder = written[keyword] = list(holder) if isinstance(holder, list) else dict(_mapping(holder))
+        if holder is schema[keyword]:  # not yet a copy
+            holder = written[keyword] = list(holder) if isinstance(holder, list) else dict(holder)
         holder[key] = new
     return written
-
-
-def _mapping(value: Json) -> Mapping[str, Json]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _escaped(key: str) -> str:

@@ -137,12 +137,16 @@ def test_what_grows_without_measure_when_it_is_put_in_is_shown_open() -> None:
     assert len(component(wide, "T")["properties"]) == MAX_EXPANDED - 10
 
 
-def test_a_schema_deeper_than_anybody_reads_ends() -> None:
+def test_a_schema_deeper_than_anybody_reads_is_shown_open() -> None:
     deep: dict[str, Any] = {"type": "object"}
     for _ in range(400):
         deep = {"type": "object", "properties": {"x": deep}}
-    made = document(deep)
-    assert eager({"$ref": ROOT}, made)["properties"]["x"]["type"] == "object"
+    chain = {f"C{number}": {"$ref": f"#/$defs/C{number + 1}"} for number in range(100)}
+    for schema in (
+        deep,
+        {"type": "object", "properties": {"x": {"$ref": "#/$defs/C0"}}, "$defs": {**chain, "C100": {}}},
+    ):
+        assert component(schema, "T") == {"type": "object", "additionalProperties": True}
 
 
 def test_values_that_only_look_like_schemas_stay_as_they_are() -> None:
