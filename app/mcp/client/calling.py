@@ -42,7 +42,7 @@ class Calls:
         with self._upstream.in_use():
             self._waiting += 1
             try:
-                async with asyncio.timeout(allowance.most):
+                async with asyncio.timeout(allowance.most) if self._places.locked() else nullcontext():
                     await self._places.acquire()
             except TimeoutError:
                 return _error(ErrorKind.QUEUE, self._said(both("排队超时", "no place in time")))

@@ -96,12 +96,17 @@ class ServerChild:
             self._pause(False)
         return line
 
-    async def write(self, data: bytes) -> None:
-        """Write to the standard input, waiting while it is full. Raises BrokenPipeError when nobody reads it."""
+    async def write(self, data: bytes, seconds: float) -> None:
+        """Write to the standard input, waiting while it is full, at most so long.
+
+        Raises BrokenPipeError when there is nobody to read it, TimeoutError when nobody does.
+        """
         if self._in_closed or self._transport is None:
             raise BrokenPipeError
         cast(asyncio.WriteTransport, self._transport.get_pipe_transport(0)).write(data)
-        await self._writable.wait()
+        if not self._writable.is_set():
+            async with asyncio.timeout(seconds):
+                await self._writable.wait()
         if self._in_closed:
             raise BrokenPipeError
 

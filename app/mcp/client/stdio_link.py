@@ -121,8 +121,8 @@ class StdioLink:
             stop_seconds=self._stop_seconds,
         )
         try:
-            come, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-            outgoing, go = anyio.create_memory_object_stream[SessionMessage](0)
+            come, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](1)
+            outgoing, go = anyio.create_memory_object_stream[SessionMessage](16)
             async with come, incoming, outgoing, go, anyio.create_task_group() as tasks:
                 tasks.start_soon(self._read, child, come)
                 tasks.start_soon(self._write, child, go, come, tasks)
@@ -234,8 +234,7 @@ class StdioLink:
                     elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
                         self._waiting.discard((message.params or {}).get("requestId", ""))
                     text = message.model_dump_json(by_alias=True, exclude_unset=True)
-                    with anyio.fail_after(WRITE_SECONDS):
-                        await child.write(text.encode() + b"\n")
+                    await child.write(text.encode() + b"\n", WRITE_SECONDS)
         except TimeoutError:
             self._fault = both("不读取标准输入", "it does not read its input")
             await come.aclose()

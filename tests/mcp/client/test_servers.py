@@ -225,16 +225,16 @@ class KeptLists:
         """Nothing does."""
 
 
-def test_fifty_servers_with_a_thousand_tools_each_stay_cheap(tmp_path: Path) -> None:
-    """Their lists are kept, so none is started; to have all 50,000 tools is one look."""
+def test_fifty_servers_with_many_tools_stay_cheap(tmp_path: Path) -> None:
+    """Their lists are kept, so none is started; to have all 10,000 tools is one look."""
 
     async def main() -> None:
         servers = {f"s{number}": peer("tools=echo") for number in range(50)}
-        kept = KeptLists(*({"name": f"t{number}", "inputSchema": {"type": "object"}} for number in range(1_000)))
+        kept = KeptLists(*({"name": f"t{number}", "inputSchema": {"type": "object"}} for number in range(200)))
         async with bench(tmp_path, servers, consents=kept) as b:
-            assert len(b.servers.tools()) == 50_000
+            assert len(b.servers.tools()) == 10_000
             assert all(status.state is ServerState.IDLE for status in b.servers.states())
-            assert b.servers.tools()["s49.t999"].groups == {"s49"}
+            assert b.servers.tools()["s49.t199"].groups == {"s49"}
             assert b.servers.tools() is b.servers.tools()
 
     run(main())
