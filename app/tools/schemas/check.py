@@ -19,7 +19,7 @@ import orjson
 from app.errors import both
 from app.extend import Json
 from app.tools.schemas.document import Node, SchemaDocument, SchemaError, read_schema
-from app.tools.schemas.effort import Size, TooCostlyError, steps
+from app.tools.schemas.effort import Size, TooCostlyError, explaining, steps
 from app.tools.schemas.graph import SchemaGraph
 from app.tools.schemas.keywords import ENUM, PATTERN, BoundedKeywords, Pattern, PatternError
 from app.tools.schemas.reasons import SchemaFault, first_fault, shown, shown_path
@@ -92,7 +92,7 @@ class SchemaCheck:
             fits = not self._keywords.spent and self._validator.is_valid(value)
             if self._keywords.spent:
                 return _too_costly()
-            return None if fits else self._explained(value, size, cost.pairs)
+            return None if fits else self._explained(value)
         except TooCostlyError:
             return _too_costly()
         except (ValueError, TypeError, RecursionError):  # what the library says of values that are no JSON for it
@@ -104,10 +104,10 @@ class SchemaCheck:
                 ),
             )
 
-    def _explained(self, value: Json, size: Size, pairs: int) -> SchemaFault:
+    def _explained(self, value: Json) -> SchemaFault:
         self._keywords.begin()
         errors: list[jsonschema_rs.ValidationError] = []
-        if pairs * size.chars <= EXPLAINED:
+        if self._is_explainable(value):
             errors = list(self._validator.iter_errors(value))
         elif not self._branching:
             try:
@@ -123,6 +123,12 @@ class SchemaCheck:
                 ),
             )
         return first_fault(errors, value, self._root)
+
+    def _is_explainable(self, value: Json) -> bool:
+        try:
+            return explaining(self._graph, value) <= EXPLAINED
+        except TooCostlyError:
+            return False
 
     def _patterns_of_names(self, document: SchemaDocument) -> dict[str, Pattern]:
         """The compiled patterns of ``patternProperties``."""

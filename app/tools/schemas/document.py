@@ -77,7 +77,7 @@ class SchemaDocument:
 def read_schema(schema: Mapping[str, Any] | bool) -> SchemaDocument:
     """The schema made ready; raises SchemaError. ``schema`` itself stays as it is."""
     if isinstance(schema, bool):
-        return SchemaDocument({} if schema else {"not": {}}, "")
+        return _Reading({} if schema else {"not": {}}, "").document()
     if not isinstance(schema, Mapping):
         raise SchemaError(both("schema 必须是对象", "a schema must be an object"))
     root = _Copy().of(schema, 0)

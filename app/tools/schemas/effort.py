@@ -24,6 +24,9 @@ MAX_COUNTED = 200_000
 
 MAX_VALUE_DEPTH = 200
 
+ERROR_CHARS = 3000
+"""What one error costs beside its copy of the value."""
+
 CHARS_A_STEP = 64
 """How many characters count as one step."""
 
@@ -63,6 +66,16 @@ def steps(graph: SchemaGraph, value: Any, size: Size) -> Steps:
     return found
 
 
+def explaining(graph: SchemaGraph, value: Any) -> int:
+    """What it costs to have all errors of ``value`` explained, in characters; raises TooCostlyError.
+
+    Each error of the library holds a copy of the value that it is about, also those of all alternatives.
+    """
+    counting = _Counting(graph)
+    counting.value(value)
+    return counting.copied + counting.pairs * ERROR_CHARS
+
+
 class _Place:
     """All schemas that are asked about the value at one place, and the places below it, as far as they were asked for.
 
@@ -89,6 +102,7 @@ class _Counting:
     def __init__(self, graph: SchemaGraph) -> None:
         self.pairs = 0
         self.matching = 0
+        self.copied = 0
         self._graph = graph
         self._spent = 0
         self._places: dict[tuple[frozenset[tuple[int, int]], int, int], _Place] = {}
@@ -97,8 +111,10 @@ class _Counting:
         """Count what is asked about ``value``; raises TooCostlyError."""
         self._below(value, self._place(Counter({id(self._graph.root): 1}), 0, _size(value)), 0)
 
-    def _below(self, value: Any, place: _Place, depth: int) -> None:
+    def _below(self, value: Any, place: _Place, depth: int) -> int:
+        """Count for the value at one place; its length, about."""
         self._spend(1)
+        chars = len(value) if isinstance(value, str) else 8
         self.pairs += place.pairs
         if self.pairs > MAX_STEPS or depth > MAX_VALUE_DEPTH:
             raise TooCostlyError
@@ -107,10 +123,12 @@ class _Counting:
             for name, one in value.items():
                 self.pairs += place.names
                 self.matching += place.matching * (len(name) + 1)
-                self._below(one, self._of_member(place, name, _size(one)), depth + 1)
+                chars += len(name) + self._below(one, self._of_member(place, name, _size(one)), depth + 1)
         elif isinstance(value, list):
             for number, one in enumerate(value):
-                self._below(one, self._of_item(place, number, _size(one)), depth + 1)
+                chars += self._below(one, self._of_item(place, number, _size(one)), depth + 1)
+        self.copied += place.pairs * chars
+        return chars
 
     def _of_member(self, place: _Place, name: str, size: int) -> _Place:
         key = (name if name in place.named else None, size)

@@ -66,7 +66,7 @@ def test_alternatives_with_the_same_members_are_checked_as_deep_as_is_sane() -> 
     fault = check.fault(nested(5))
     assert fault is not None
     assert "$.x.x.x.x.x" in fault.reason
-    for levels in (30, 190, 240, 2000):
+    for levels in (8, 10, 12, 14, 16, 30, 190, 240, 2000):
         fault = check.fault(nested(levels))
         assert fault is not None
 
@@ -129,6 +129,15 @@ def test_errors_of_many_alternatives_do_not_copy_a_large_value_each() -> None:
     assert "too large for a closer look" in reason({"anyOf": [{"type": "integer"}] * 100}, "x" * 1_000_000)
     assert "expected integer" in reason({"anyOf": [{"type": "integer"}] * 2000}, "x" * 100)
     assert "expected integer" in reason({"type": "integer"}, "x" * 20_000_000)
+
+
+def test_a_fault_beside_a_long_text_is_told_with_its_place() -> None:
+    text = "a, b: [c] {d}\n" * 40_000
+    optional = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+    properties = {"text": {"type": "string"}, **{name: optional for name in "abcdefgh"}}
+    check = SchemaCheck({"type": "object", "properties": properties, "required": ["text"]})
+    assert "$.h: " in str(check.fault({"text": text, "h": "x"}))
+    assert "$.text: " in str(check.fault({"text": [text] * 4}))
 
 
 @pytest.mark.parametrize(
