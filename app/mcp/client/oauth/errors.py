@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from app.errors import VcpError
+from app.errors import VcpError, both
 
 _WORD = re.compile(r"[A-Za-z0-9_.:/-]{1,80}", re.ASCII)
 
@@ -19,3 +19,8 @@ class SignInError(VcpError):
 def error_word(value: object) -> str:
     """An error code of OAuth as it may be shown; what is none might be anything, and is not shown."""
     return value if isinstance(value, str) and _WORD.fullmatch(value) else "-"
+
+
+def too_late() -> SignInError:
+    """Nobody came in time."""
+    return SignInError(both("登录页在时限内没有完成", "nobody completed the sign-in within its time"))

@@ -26,23 +26,21 @@ from app.extend import Clock
 from app.mcp.client.oauth.addresses import check_address
 from app.mcp.client.oauth.answers import error_of, read_answer, said_of
 from app.mcp.client.oauth.callback import Callback, Expected
-from app.mcp.client.oauth.errors import SignInError
+from app.mcp.client.oauth.errors import SignInError, too_late
 from app.mcp.client.oauth.registered import RegisteredClient, check_pkce
 from app.mcp.client.oauth.store import MAX_CHALLENGE_CHARS, Credentials, OAuthStore
 from app.mcp.client.oauth.turn import turn
 
 CLIENT_NAME = "vcp-server"
-
 EARLY_SECONDS = 60.0
 """A token is refreshed so long before it expires."""
 
 TURN_SECONDS = 60.0
 """Longest wait for another process that refreshes."""
 
+MAX_KNOWN_STEP_UPS = 100
 MAX_STEP_UPS = 2
 """How often a person is asked for the same further scopes (MCP-77)."""
-
-MAX_KNOWN_STEP_UPS = 100
 _log = logging.getLogger(__name__)
 
 
@@ -142,11 +140,8 @@ class SignedInAuth(OAuthClientProvider):
             kept.metadata = self.context.oauth_metadata
         if self.context.protected_resource_metadata is not None:
             kept.resource = self.context.protected_resource_metadata
-        kept.issuer = (
-            str(self.context.oauth_metadata.issuer)
-            if self.context.oauth_metadata is not None
-            else self._expected_issuer()
-        )
+        metadata = self.context.oauth_metadata
+        kept.issuer = str(metadata.issuer) if metadata is not None else self._expected_issuer()
         await self._write()
 
     async def _write(self) -> None:
@@ -252,7 +247,7 @@ class SignedInAuth(OAuthClientProvider):
         if self._registered.is_less_than(self.context.client_info, scopes or ""):
             self.context.client_info = None
         try:
-            await anext(flow)  # the request itself, which has been sent
+            await anext(flow)  # the request, which has been sent
             outgoing = await flow.asend(refused)
             while True:
                 if outgoing is not request:
@@ -399,4 +394,4 @@ class SignedInAuth(OAuthClientProvider):
             async with asyncio.timeout(self._seconds):
                 return await self._browser.answer()
         except TimeoutError:
-            raise SignInError(both("登录页在时限内没有完成", "nobody completed the sign-in within its time")) from None
+            raise too_late() from None

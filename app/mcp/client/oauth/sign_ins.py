@@ -19,7 +19,7 @@ from app.config.small_file import read_small
 from app.errors import both
 from app.extend import Clock
 from app.mcp.client.oauth.callback import Callback, visit
-from app.mcp.client.oauth.errors import SignInError
+from app.mcp.client.oauth.errors import SignInError, too_late
 from app.mcp.client.oauth.provider import SignedInAuth
 from app.mcp.client.oauth.registered import RegisteredClient
 from app.mcp.client.oauth.store import OAuthStore
@@ -219,7 +219,7 @@ class SignIns:
                 while (await asyncio.to_thread(self._pending))[1] == url:  # noqa: ASYNC110
                     await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError:
-            raise SignInError(both("登录页在时限内没有完成", "nobody completed the sign-in within its time")) from None
+            raise too_late() from None
         finally:
             if reading is not None:
                 reading.cancel()
