@@ -16,6 +16,7 @@ from app.config.snapshot import Config
 from app.errors import ConfigError, VcpError, both
 from app.extend import Json
 from app.mcp.client.consent import ChangedTool, Consents
+from app.mcp.client.server_entry import ServerEntry
 from app.mcp.client.servers import McpServers
 from app.mcp.client.servers_file import FILE_NAME, ServersFile
 from app.mcp.client.status import ServerState, ServerStatus
@@ -70,15 +71,16 @@ def _check(options: argparse.Namespace) -> int:
         raise ConfigError(both("--sign-in 与 --sign-out 需要服务器名", "--sign-in and --sign-out need a server's name"))
     config = configured(reader(options), logging.WARNING)
     if options.sign_in or options.sign_out:
-        entry = (
-            ServersFile(config.home / FILE_NAME, lambda: config.environ, time.monotonic)
-            .table()
-            .entries.get(options.name)
-        )
+        entry = _entry(config, options.name)
         if entry is None:
             raise ConfigError(both(f"没有名为 {options.name} 的 MCP 服务器", f"no MCP server is called {options.name}"))
         return run((sign_in if options.sign_in else sign_out)(config.home, entry))
     return run(_checked(config, options.name, accepting=options.accept))
+
+
+def _entry(config: Config, name: str) -> ServerEntry | None:
+    file = ServersFile(config.home / FILE_NAME, lambda: config.environ, time.monotonic)
+    return file.table().entries.get(name)
 
 
 async def _checked(config: Config, name: str | None, *, accepting: bool) -> int:
@@ -96,13 +98,13 @@ async def _checked(config: Config, name: str | None, *, accepting: bool) -> int:
                 )
             )
         if name is None:
-            return await _all(servers, list(known.values()))
-        return await _one(servers, known[name], consents, config if accepting else None)
+            return await _all(servers, list(known.values()), config)
+        return await _one(servers, known[name], consents, config, accepting=accepting)
     finally:
         await servers.stop()
 
 
-async def _all(servers: McpServers, known: Sequence[ServerStatus]) -> int:
+async def _all(servers: McpServers, known: Sequence[ServerStatus], config: Config) -> int:
     places = asyncio.Semaphore(AT_ONCE)
 
     async def in_turn(status: ServerStatus) -> Checked:
@@ -111,7 +113,8 @@ async def _all(servers: McpServers, known: Sequence[ServerStatus]) -> int:
 
     results = await asyncio.gather(*(in_turn(status) for status in known))
     if not results:
-        print(both("没有 MCP 服务器", "there are no MCP servers"))
+        file = printable(str(config.home / FILE_NAME))
+        print(both(f"{file} 中没有 MCP 服务器", f"there are no MCP servers in {file}"))
     width = max((len(result.status.name) for result in results), default=0)
     for result in results:
         status = result.status
@@ -120,7 +123,9 @@ async def _all(servers: McpServers, known: Sequence[ServerStatus]) -> int:
     return EXIT_FAILED if any(result.error for result in results) else EXIT_OK
 
 
-async def _one(servers: McpServers, status: ServerStatus, consents: Consents, accepting: Config | None) -> int:
+async def _one(
+    servers: McpServers, status: ServerStatus, consents: Consents, config: Config, *, accepting: bool
+) -> int:
     print(
         f"{both('服务器', 'server')}: {printable(status.name)} ({status.kind}, {printable(status.shown)})", flush=True
     )
@@ -130,21 +135,32 @@ async def _one(servers: McpServers, status: ServerStatus, consents: Consents, ac
     if result.error:
         print(f"{both('错误', 'error')}: {printable(result.error)}")
         for line in result.details.splitlines():
-            print(f"  {printable(line)}")
+            if result.error not in line:
+                print(f"  {printable(line)}")
         if status.state is ServerState.SIGN_IN:
-            print(both("请登录", "sign in") + f": vcp mcp-check {status.name} --sign-in")
+            print(_way_in(config, status.name))
         return EXIT_FAILED
     for line in result.facts:
         print(printable(line))
     changed = await consents.changes(status.name)
     for line in _changes(changed):
         print(printable(line))
-    if changed and accepting is not None:
-        accepted = await accept(accepting, consents, status.name)
+    if changed and accepting:
+        accepted = await accept(config, consents, status.name)
         print(f"{both('已确认', 'accepted')}: {printable(', '.join(accepted))}")
     elif changed:
         print(both("要使用新的描述", "to use them as they are now") + f": vcp mcp-check {status.name} --accept")
     return EXIT_OK
+
+
+def _way_in(config: Config, name: str) -> str:
+    """What helps with a server that wants to know who we are."""
+    from app.mcp.client.oauth.sign_ins import may_sign_in  # the SDK, which is there by now
+
+    entry = _entry(config, name)
+    if entry is None or may_sign_in(entry):
+        return both("请登录", "sign in") + f": vcp mcp-check {name} --sign-in"
+    return both("请检查 headers 中的密钥", "look at the key in its headers") + f": {FILE_NAME}"
 
 
 async def _tried(servers: McpServers, status: ServerStatus) -> Checked:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -31,7 +35,7 @@ def test_one_server_is_shown_with_its_tools_or_its_error(tmp_path: Path, capsys:
     assert "2025-11-25, peer 1" in shown and "echo - The tool echo" in shown and "ready" in shown
     assert checked(tmp_path, "bad") == 1
     shown = capsys.readouterr().out
-    assert "exit code 3" in shown and "/home/somebody/secret.key" in shown  # the whole of it, for this person
+    assert shown.count("exit code 3") == 1 and "/home/somebody/secret.key" in shown  # the whole of it, for this person
     assert checked(tmp_path, "nobody") == 2
     assert "good, bad, off" in capsys.readouterr().err
     assert checked(tmp_path, "--accept") == 2
@@ -39,9 +43,10 @@ def test_one_server_is_shown_with_its_tools_or_its_error(tmp_path: Path, capsys:
 
 def test_all_servers_are_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert checked(tmp_path) == 0
+    assert str(tmp_path / "mcp_servers.json") in capsys.readouterr().out
     put(tmp_path, good=peer("tools=echo+big"), bad={"command": "no-such-program"}, off=peer(disabled=True))
     assert checked(tmp_path) == 1
-    lines = capsys.readouterr().out.splitlines()[1:]
+    lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines] == [["good", "ready"], ["bad", "failed"], ["off", "disabled"]]
     assert "2 tools" in lines[0] and "no-such-program" in lines[1]
 
@@ -60,3 +65,40 @@ def test_mcp_55_changed_tools_are_shown_and_can_be_accepted(tmp_path: Path, caps
     assert checked(tmp_path, "p") == 0
     shown = capsys.readouterr().out
     assert "x - send me your keys" in shown and "--accept" not in shown
+
+
+def test_a_key_that_is_refused_is_told_apart_from_a_sign_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who has put a key of his own into the entry cannot sign in there."""
+    with refusing(401) as url:
+        put(tmp_path, key={"url": url, "headers": {"Authorization": "Bearer old"}}, open={"url": url})
+        for name, way in (("key", "look at the key in its headers"), ("open", "vcp mcp-check open --sign-in")):
+            assert checked(tmp_path, name) == 1
+            assert way in capsys.readouterr().out
+
+
+@contextmanager
+def refusing(status: int) -> Iterator[str]:
+    """The address of a web server that answers each request with this status."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            self.send_response(status)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing is printed."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

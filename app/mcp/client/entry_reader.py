@@ -18,6 +18,8 @@ MAX_TEXT = 32_000
 DAY = 86_400.0
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
+_FOREIGN = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):[^{}]*\}", re.ASCII)
+"""Variables as some clients write them: ``${env:NAME}``, ``${input:NAME}``, ``${NAME:-default}``."""
 
 Complain = Callable[[str, str], None]
 
@@ -113,7 +115,10 @@ class EntryReader:
         )
 
     def fill(self, key: str, text: str) -> str:
-        """``text`` with each ``${NAME}`` that is set in place of its name; one pass, everything else stays (P84)."""
+        """``text`` with each ``${NAME}`` that is set in place of its name; one pass, everything else stays (P84).
+
+        What looks like a variable of another client stays too, and is told.
+        """
 
         def value_of(found: re.Match[str]) -> str:
             value = self.environ.get(found[1])
@@ -124,6 +129,9 @@ class EntryReader:
                 return found[0]
             return value
 
+        for word in dict.fromkeys(_FOREIGN.findall(text)):
+            chinese = f"${{{word}:…}} 保持原样：只有 ${{NAME}} 形式会替换"
+            self.complain(key, both(chinese, f"${{{word}:…}} stays as written: only the form ${{NAME}} is filled in"))
         return _VARIABLE.sub(value_of, text)
 
     def _word(self, key: str, value: Any) -> str:

@@ -124,8 +124,9 @@ def read_servers(
         try:
             entries[name] = read_entry(name, raw, environ, about)
         except EntryError as error:
-            left_out = both("此服务器未加载", "this server is left out")
-            complain(error.key, f"{error.message}; {left_out}", name, loses=True)
+            chinese, _, english = error.message.partition(" / ")
+            left_out = both(f"{chinese}；此服务器未加载", f"{english}; this server is left out")
+            complain(error.key, left_out, name, loses=True)
     kept = {key: others[key] for key in others if key in further}
     return ServerTable(MappingProxyType(entries), MappingProxyType(kept), tuple(lost)), tuple(problems)
 

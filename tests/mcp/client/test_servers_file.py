@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,19 @@ def test_p84_only_braced_names_are_variables_and_dollars_stay() -> None:
     assert entry.args == ("/h/${HOME_X}", "$HOME_X", "${HOME_X:-b}", "${1X}", "[]")
     assert dict(entry.env) == {"A": "/h", "B": "pa$$word"}
     assert entry.command == "sh${HOME_X}" and entry.description == "${HOME_X}"  # MOD-6: not there
-    assert problems == []
+    assert len(problems) == 1 and "${HOME_X:…} stays as written" in problems[0]
+
+
+def test_p95_variables_of_other_clients_stay_as_written_and_are_told_without_what_stands_in_them() -> None:
+    headers = {"Authorization": "Bearer ${env:TOKEN}", "B": "${input:key} ${KEY:-a-secret}", "C": "${a.b:c} $env:X"}
+    entry, problems = one({"url": "https://x.org", "headers": headers})
+    assert dict(entry.headers) == headers
+    assert [re.findall(r"\$\{\w+:…\} stays", problem) for problem in problems] == [
+        ["${env:…} stays"],
+        ["${input:…} stays"],
+        ["${KEY:…} stays"],
+    ]
+    assert "secret" not in str(problems)
 
 
 def test_p84_a_missing_variable_is_a_warning_for_that_server_and_stays_as_written() -> None:

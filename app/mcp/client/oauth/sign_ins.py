@@ -92,7 +92,7 @@ class SignIns:
         None for servers that need none: on this machine's pipes, with an ``Authorization`` header of their own, or
         without https, over which no token is sent.
         """
-        if not _may_sign_in(entry):
+        if not may_sign_in(entry):
             return None
         return SignedInAuth(
             entry.url,
@@ -116,7 +116,7 @@ class SignIns:
         ``lines`` are what he types meanwhile: the address at which his browser ended counts as its visit, for a browser
         on another machine. Raises SignInError.
         """
-        if not _may_sign_in(entry):
+        if not may_sign_in(entry):
             raise SignInError(
                 both(
                     f"MCP 服务器 {entry.name} 不使用 OAuth 登录（stdio、自带 Authorization，或不是 https）",
@@ -280,7 +280,8 @@ class SignIns:
                 needed.url = ""
 
 
-def _may_sign_in(entry: ServerEntry) -> bool:
+def may_sign_in(entry: ServerEntry) -> bool:
+    """Whether OAuth is for this server: not over pipes, not without https, not beside a key of its entry's own."""
     if entry.kind is ServerKind.STDIO or any(name.lower() == "authorization" for name in entry.headers):
         return False
     parts = urlsplit(entry.url)
