@@ -109,10 +109,17 @@ CURL: dict[str, Callable[[str], None]] = {
     '"stream": true': shows_both_sums_in_a_stream,
     "/v1/human/tool": shows_the_result,
     "/v1/models": lists_the_model,
+    "/tools/SciCalculator": shows_the_result,
 }
 """What tells each of the README's curl commands, and what it must show."""
 
-ELSEWHERE = ("make run\n", "make test\n", "cp config.env.example config.env\n")
+ELSEWHERE = (
+    "make run\n",
+    "make test\n",
+    "cp config.env.example config.env\n",
+    ".venv/bin/vcp mcp-check files\n",
+    ".venv/bin/vcp mcp --print-config cursor\n",
+)
 """Blocks of shell that other tests run."""
 
 NODE_KEY, NODE, WATCH = ("vcp keys node", "vcp node --home", "-m websockets")
@@ -285,7 +292,7 @@ def test_the_agent_of_the_readme_tells_the_model_what_it_may_do(tmp_path: Path, 
     async def test() -> None:
         (tmp_path / "Agent").mkdir()
         (tmp_path / "Agent" / "Nova.txt").write_text(block_with(name, "text", "You are Nova"), encoding="utf-8")
-        (agents,) = blocks(name, "json")
+        agents = block_with(name, "json", "Nova")
         (tmp_path / "agent_map.json").write_text(agents, encoding="utf-8")
         diary = tmp_path / "dailynote" / "Nova"
         diary.mkdir(parents=True)
@@ -342,4 +349,4 @@ def test_every_route_of_the_table_is_served_and_needs_the_key_unless_it_says_so(
             stranger = client.request(method or "POST", here, headers={"X-Forwarded-For": "203.0.113.9"})
             assert (stranger.status_code == 401) is (path not in ("/healthz", "/readyz")), path
             fitting = [words for words in served if re.fullmatch(re.sub(r"\{\w+\}", ".+", words), here)]
-            assert fitting or path.startswith("/pw=") or client.delete(here, headers=headers).status_code == 405, path
+            assert fitting or path.startswith("/pw=") or client.delete(here, headers=headers).status_code != 404, path

@@ -15,7 +15,8 @@ MAX_ITEMS = 1_000
 MAX_TEXT = 32_000
 """Longest text of an entry, in characters."""
 
-DAY = 86_400.0
+LONG_SECONDS = 3_600.0
+"""More than this is likely meant as milliseconds, which some clients write."""
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 _FOREIGN = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):[^{}]*\}", re.ASCII)
@@ -62,11 +63,8 @@ class EntryReader:
     def seconds(self, key: str, unit: float = 1.0) -> float | None:
         value = self.values.get(key)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e12:
-            if value * unit > DAY:
-                self.complain(
-                    key,
-                    both("单位是秒；这超过一天", "counts seconds, and these are more than a day"),
-                )
+            if value * unit > LONG_SECONDS:
+                self.complain(key, both("单位是秒；这超过一小时", "counts seconds, and these are more than an hour"))
             return float(value * unit)
         if value is not None:
             self.complain(key, both("应是大于 0 的秒数，已忽略", "should be seconds above 0 and is ignored"))

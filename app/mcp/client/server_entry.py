@@ -25,7 +25,7 @@ class ServerKind(StrEnum):
     SSE = "sse"
 
 
-_KINDS: Mapping[str, ServerKind] = MappingProxyType(
+KINDS: Mapping[str, ServerKind] = MappingProxyType(
     {
         "stdio": ServerKind.STDIO,
         "local": ServerKind.STDIO,
@@ -37,8 +37,9 @@ _KINDS: Mapping[str, ServerKind] = MappingProxyType(
         "sse": ServerKind.SSE,
     }
 )
+"""What ``type`` may say, without hyphens, blanks and capitals."""
 
-_ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "type": ("type", "transport", "transportType"),
         "url": ("url", "serverUrl", "httpUrl", "baseUrl"),
@@ -178,7 +179,7 @@ def read_entry(name: str, raw: Any, environ: Mapping[str, str], complain: Compla
 def _renamed(raw: Mapping[str, Any], complain: Complain) -> dict[str, Any]:
     """The entry under our names of the keys; those nobody knows are told and left out (P95)."""
     values: dict[str, Any] = {}
-    known = {alias: key for key, aliases in _ALIASES.items() for alias in aliases}
+    known = {alias: key for key, aliases in ALIASES.items() for alias in aliases}
     for written, value in raw.items():
         key = known.get(written)
         if key is None:
@@ -200,7 +201,7 @@ def _kind(reader: EntryReader, raw: Mapping[str, Any]) -> ServerKind:
             sse = "httpUrl" not in raw and urlsplit(str(reader.values["url"])).path.rstrip("/").endswith("/sse")
             return ServerKind.SSE if sse else ServerKind.HTTP
         raise EntryError(both("既没有 command 也没有 url", "has neither command nor url"), "")
-    kind = _KINDS.get(re.sub(r"[-_ ]", "", written).lower()) if isinstance(written, str) else None
+    kind = KINDS.get(re.sub(r"[-_ ]", "", written).lower()) if isinstance(written, str) else None
     if kind is None:
         shown = str(written)[:40]
         raise EntryError(

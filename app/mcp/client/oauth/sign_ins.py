@@ -306,7 +306,10 @@ async def _probe(entry: ServerEntry, auth: SignedInAuth) -> int:
             return int(response.status_code)
     except httpx2.HTTPError as error:
         raise SignInError(
-            both(f"无法连接 MCP 服务器 {entry.name}", f"MCP server {entry.name} or its authorization server")
+            both(
+                f"无法连接 MCP 服务器 {entry.name}",
+                f"MCP server {entry.name} or its authorization server cannot be reached",
+            )
             + f": {type(error).__name__}"
         ) from None
 
