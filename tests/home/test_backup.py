@@ -350,3 +350,21 @@ def test_nodes_keep_their_keys_over_a_backup_and_nothing_of_the_moment_is_in_it(
     restore(tmp_path / "b.tar.gz", restored, verified(tmp_path / "b.tar.gz"))
     assert NodeKeys(restored, time.monotonic).identify(key) == "workshop"
     assert stat.S_IMODE((restored / ".vcp" / "node_keys.json").stat().st_mode) == 0o600
+
+
+def test_consents_and_sign_ins_of_mcp_servers_come_back_and_what_is_of_the_moment_does_not(
+    home: Path, tmp_path: Path
+) -> None:
+    files = ("mcp_servers.json", "tool_groups.json")
+    state = (".vcp/mcp_tools/a.json", ".vcp/mcp_oauth/b.json", ".vcp/mcp_oauth/port")
+    kept = files + state
+    for name in (*kept, ".vcp/mcp_tools/lock", ".vcp/mcp_oauth/locks/b", ".vcp/mcp_oauth/pending.json"):
+        write(home, name, f"what is in {name}").chmod(0o600)
+    saved(home, tmp_path / "b.tar.gz")
+    target = tmp_path / "new"
+    restore(tmp_path / "b.tar.gz", target, verified(tmp_path / "b.tar.gz"))
+    for name in kept:
+        assert (target / name).read_text(encoding="utf-8") == f"what is in {name}"
+        assert stat.S_IMODE((target / name).stat().st_mode) == 0o600
+    found = {path.relative_to(target).as_posix() for path in target.glob(".vcp/mcp_*/**/*") if path.is_file()}
+    assert found == set(state)

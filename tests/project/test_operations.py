@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.program import COMMANDS
+from app.mcp.client.status import ServerState
 from tests.cli.commands import command
 from tests.home.installations import old_installation
 from tests.program import ROOT, started
@@ -53,3 +54,11 @@ def test_every_command_of_the_document_works_in_its_order(
             assert ended.code == 0, (line, ended)
     assert list((tmp_path / "old" / "VCPTimedContacts").glob("*.json")), "trying it out has left the tasks alone"
     assert not list((tmp_path / "trial" / "VCPTimedContacts").glob("*.json"))
+
+
+def test_every_state_of_an_mcp_server_is_explained() -> None:
+    table = TEXT.partition("\n## MCP servers\n")[2].partition("\n\n*")[0]
+    told = {
+        state for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for state in re.findall(r"`([^`]+)`", row)
+    }
+    assert told == {state.value for state in ServerState}
