@@ -61,6 +61,7 @@ from app.extend.sockets import DeclaredSocket, Socket, SocketHandler, SocketRequ
 from app.extend.tools import (
     GROUPS,
     LOCAL,
+    SERVER_ORIGIN,
     CallContext,
     CallTool,
     Door,
@@ -80,6 +81,7 @@ from app.extend.values import Body, Clock, Dump, Json, Message, no_dump
 __all__ = [
     "GROUPS",
     "LOCAL",
+    "SERVER_ORIGIN",
     "Access",
     "AnswerAction",
     "ApprovalAsked",

@@ -13,6 +13,9 @@ from app.extend.values import Json
 LOCAL = "local"
 """Origin of tools that run on this machine; their descriptions are the operator's own text (D31)."""
 
+SERVER_ORIGIN = "mcp:"
+"""What stands before the name of an MCP server in the origin of its tools."""
+
 GROUPS = "groups"
 """Origin of the tools that show others and pass calls on to them; what they lead to is judged by its own name."""
 

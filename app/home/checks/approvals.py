@@ -71,8 +71,8 @@ def check_approvals(installation: Installation, plugins: PluginCheck) -> Iterato
             yield Finding(
                 Level.NOTE,
                 Topic.FILES,
-                "此处没有这个工具；若由节点或客户端提供则可忽略",
-                "this tool is not there; fine if a node or a client brings it",
+                "此处没有这个工具；若由节点、客户端或 MCP 服务器提供则可忽略",
+                "this tool is not there; fine if a node, a client or an MCP server brings it",
                 FILE_NAME,
                 line=written.get(key, (None, key))[0],
                 subject=written.get(key, (None, key))[1],

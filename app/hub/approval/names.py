@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from app.config.approval_rules import FAR, rule_key
-from app.extend import LOCAL, Json, ToolCall, ToolCommand, ToolSpec
+from app.extend import LOCAL, SERVER_ORIGIN, Json, ToolCall, ToolCommand, ToolSpec
 from app.protocol.arguments import to_text
 
 _COMMAND = re.compile(r"command\d*")
@@ -15,10 +15,15 @@ _COMMAND = re.compile(r"command\d*")
 def names_of(spec: ToolSpec, call: ToolCall) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of the call's tool, and those of its commands, as rules have them and in no order that matters.
 
-    A tool that is not on this machine also has its bare names behind ``FAR``, for rules about it on one node.
+    A tool that is not on this machine also has its bare names behind ``FAR``, for rules about it on one node. One of an
+    MCP server is a command of that server as well, so that ``server`` and ``server:tool`` are rules about it.
     """
     tools = {rule_key(name) for name in (call.tool, spec.name, _bare(call.tool), _bare(spec.name))}
     stems = {rule_key(spec.name), rule_key(_bare(spec.name))}
+    if spec.origin.startswith(SERVER_ORIGIN):
+        server = rule_key(spec.origin.removeprefix(SERVER_ORIGIN))
+        tools.add(server)
+        stems.add(server)
     named = {rule_key(name) for name in _named(spec, call)}
     addressed = _addressed(spec, call, named)
     own = {rule_key(command.tool_name) for command in addressed if command.tool_name}

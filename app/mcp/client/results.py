@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from app.errors import both
-from app.extend import ErrorKind, Json, ToolCommand, ToolResult, ToolSpec
+from app.extend import SERVER_ORIGIN, ErrorKind, Json, ToolCommand, ToolResult, ToolSpec
 from app.mcp.client.server_entry import ServerEntry
 from app.mcp.client.status import Tool
 from app.protocol.json_text import compact_json
@@ -97,7 +97,7 @@ def tool_spec(entry: ServerEntry, tool: Tool, timeout: float, *, prefix: bool) -
     )
     return ToolSpec(
         name=f"{entry.name}.{name}" if prefix else name,
-        origin=f"mcp:{entry.name}",
+        origin=SERVER_ORIGIN + entry.name,
         display=title or name,
         commands=(command,),
         timeout=timeout,

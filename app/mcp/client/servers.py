@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from app.errors import NotFoundError, both
-from app.extend import CallContext, Clock, ErrorKind, EventSink, Json, ToolCall, ToolResult, ToolSpec
+from app.extend import SERVER_ORIGIN, CallContext, Clock, ErrorKind, EventSink, Json, ToolCall, ToolResult, ToolSpec
 from app.mcp.client.around import Around
 from app.mcp.client.calling import Calls
 from app.mcp.client.server_entry import ServerEntry
@@ -124,7 +124,7 @@ class McpServers:
         if upstream is None:
             return None
         server = upstream.entry.name
-        return ToolSpec(name, f"mcp:{server}", name, groups=frozenset({server}))
+        return ToolSpec(name, SERVER_ORIGIN + server, name, groups=frozenset({server}))
 
     def _unknown_one(self, name: str) -> Upstream | None:
         for server, upstream in self._upstreams.items():

@@ -9,16 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from app.extend import LOCAL, ToolSource, ToolSpec, Trust
+from app.extend import LOCAL, SERVER_ORIGIN, ToolSource, ToolSpec, Trust
 from app.mcp.groups.file import DeclaredGroup, GroupTable, shown
 from app.protocol.group_names import name_fault
 from app.tools.catalogue import Catalogue
 from app.tools.offers import DoorRules, Offered, Offers
 
 log = logging.getLogger(__name__)
-
-SERVER_ORIGIN = "mcp:"
-"""What stands before a server's name in ``ToolSpec.origin``."""
 
 MAX_ALL_GROUPS = 2_000
 """Of the file, of plugins and of servers together; further ones are left out and logged."""

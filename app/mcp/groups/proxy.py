@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from app.mcp.groups.groups import SERVER_ORIGIN
+from app.extend import SERVER_ORIGIN
 from app.mcp.groups.texts import CALL_TOOL, GET_TOOLS
 from app.tools.catalogue import Catalogue
 from app.tools.offers import DoorRules, Offered, Offers, mcp_naming

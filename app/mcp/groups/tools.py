@@ -10,6 +10,7 @@ from types import MappingProxyType
 from app.errors import VcpError, both
 from app.extend import (
     GROUPS,
+    SERVER_ORIGIN,
     CallContext,
     CallProgress,
     CallTool,
@@ -23,7 +24,7 @@ from app.extend import (
     ToolResult,
     ToolSpec,
 )
-from app.mcp.groups.groups import SERVER_ORIGIN, Group, Groups, GroupSet, Member, brief
+from app.mcp.groups.groups import Group, Groups, GroupSet, Member, brief
 from app.mcp.groups.texts import CALL_TOOL, GET_TOOLS, call_description, get_description
 from app.protocol.json_text import compact_json
 from app.protocol.tolerant_json import tolerant_json

@@ -146,3 +146,24 @@ def test_tools_of_servers_and_clients_have_dots_in_their_names() -> None:
     assert silent_if_held("server.tool", spec, call("server.tool")) is not None
     assert silent_if_held("server.tool:go", spec, call("server.tool", command="go")) is True
     assert silent_if_held("server", spec, call("server.tool")) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "silent"),
+    [
+        ("files", False),
+        ("Files:write_file", True),
+        ("files.writefile", True),
+        ("files:read", None),
+        ("write_file", None),
+    ],
+)
+def test_rules_about_an_mcp_server_hold_for_its_tools(rule: str, silent: bool | None) -> None:
+    """A rule for one tool of a server beats one for all of them."""
+    spec = plugin(ToolCommand("write_file", "", ""), name="files.write_file", origin="mcp:files")
+    rules, _ = read_rules(json.dumps({"enabled": True, "approvalList": ["files", f"{rule}::SilentReject"]}).encode())
+    need = rules.need(*names_of(spec, call("files.write_file")))
+    alone, _ = read_rules(json.dumps({"enabled": True, "approvalList": [rule]}).encode())
+    assert (alone.need(*names_of(spec, call("files.write_file"))) is None) is (silent is None)
+    if silent:
+        assert need is not None and need.silent
