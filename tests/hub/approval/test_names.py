@@ -16,6 +16,7 @@ from app.hub.approval.names import names_of
 
 READ = ToolCommand("Read", "ReadFile", "", tool_name="novel_read")
 WRITE = ToolCommand("Write", "WriteFile", "")
+SERVER_TOOL = ToolSpec("files.write_file", "mcp:files", "Write", (ToolCommand("write_file", "", ""),))
 
 
 def silent_if_held(rule: str, spec: ToolSpec, call: ToolCall) -> bool | None:
@@ -149,21 +150,24 @@ def test_tools_of_servers_and_clients_have_dots_in_their_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "silent"),
+    ("rule", "held"),
     [
-        ("files", False),
+        ("files", True),
         ("Files:write_file", True),
         ("files.writefile", True),
-        ("files:read", None),
-        ("write_file", None),
+        ("files:read", False),
+        ("write_file", False),
     ],
 )
-def test_rules_about_an_mcp_server_hold_for_its_tools(rule: str, silent: bool | None) -> None:
-    """A rule for one tool of a server beats one for all of them."""
-    spec = plugin(ToolCommand("write_file", "", ""), name="files.write_file", origin="mcp:files")
-    rules, _ = read_rules(json.dumps({"enabled": True, "approvalList": ["files", f"{rule}::SilentReject"]}).encode())
-    need = rules.need(*names_of(spec, call("files.write_file")))
-    alone, _ = read_rules(json.dumps({"enabled": True, "approvalList": [rule]}).encode())
-    assert (alone.need(*names_of(spec, call("files.write_file"))) is None) is (silent is None)
-    if silent:
-        assert need is not None and need.silent
+def test_rules_about_an_mcp_server_hold_for_its_tools(rule: str, held: bool) -> None:
+    names = names_of(SERVER_TOOL, call("files.write_file"))
+    rules, _ = read_rules(json.dumps({"enabled": True, "approvalList": [rule]}).encode())
+    assert (rules.need(*names) is not None) is held
+
+
+def test_a_rule_for_one_tool_of_an_mcp_server_beats_one_for_all_of_them() -> None:
+    listed = ["files", "files:write_file::SilentReject"]
+    rules, _ = read_rules(json.dumps({"enabled": True, "approvalList": listed}).encode())
+    need = rules.need(*names_of(SERVER_TOOL, call("files.write_file")))
+    assert need is not None
+    assert need.silent
