@@ -137,6 +137,13 @@ async def _one(
         for line in result.details.splitlines():
             if result.error not in line:
                 print(f"  {printable(line)}")
+        if status.kind == "stdio" and status.state is ServerState.FAILED and not result.details:
+            print(
+                both(
+                    "它没有任何输出；npx、uvx 首次下载可能较慢，请再试一次",
+                    "it said nothing; a first download by npx or uvx may take longer: try again",
+                )
+            )
         if status.state is ServerState.SIGN_IN:
             print(_way_in(config, status.name))
         return EXIT_FAILED

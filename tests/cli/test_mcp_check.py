@@ -41,6 +41,13 @@ def test_one_server_is_shown_with_its_tools_or_its_error(tmp_path: Path, capsys:
     assert checked(tmp_path, "--accept") == 2
 
 
+def test_a_server_that_says_nothing_may_only_need_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(tmp_path, quiet={"command": "sleep", "args": ["60"], "connectSeconds": 0.2})
+    assert checked(tmp_path, "quiet") == 1
+    shown = capsys.readouterr().out
+    assert "was not ready within 0.2 s" in shown and "a first download by npx or uvx may take longer" in shown
+
+
 def test_all_servers_are_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert checked(tmp_path) == 0
     assert str(tmp_path / "mcp_servers.json") in capsys.readouterr().out
