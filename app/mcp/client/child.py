@@ -21,9 +21,6 @@ SETTLE_SECONDS = 0.2
 WAITING_BYTES = 1024 * 1024
 """So much output may wait to be read; then the pipe is left to fill."""
 
-LINE_BYTES = 64
-"""What a line takes beside its text, so that many short ones count as well."""
-
 STDERR_LINE = 2_000
 STDERR_KEPT = 16 * 1024
 """Bytes of the last standard error that are kept for people."""
@@ -215,8 +212,9 @@ class ServerChild:
 
     def _take(self, lines: list[bytes | Oversize]) -> None:
         for line in lines:
-            self._lines.append(line)
-            self._waiting += _size(line)
+            if line:
+                self._lines.append(line)
+                self._waiting += _size(line)
         if lines:
             self._more.set()
         if not self._paused and self._waiting > WAITING_BYTES:
@@ -266,4 +264,4 @@ _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 def _size(line: bytes | Oversize) -> int:
-    return LINE_BYTES + (len(line) if isinstance(line, bytes) else 2 * len(line.head))
+    return len(line) if isinstance(line, bytes) else 2 * len(line.head)

@@ -41,12 +41,6 @@ FRAME_EXTRA = 64 * 1024
 JUNK_BYTES = 64 * 1024 * 1024
 """A server that printed so much in a row that is no message is ended."""
 
-JUNK_LINE_BYTES = 512
-"""Each such line counts for so much more than it holds: short ones cost time and hardly any bytes."""
-
-JUNK_AT_ONCE = 64
-"""So many of them are read before everybody else has a turn."""
-
 MAX_BATCH = 1_000
 WRITE_SECONDS = 30.0
 """A server that does not read its input for so long is ended."""
@@ -167,7 +161,6 @@ class StdioLink:
 
     async def _read(self, child: ServerChild, come: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         async with come:
-            junk = 0
             while (line := await child.read()) is not None:
                 messages = self._oversize(line) if isinstance(line, Oversize) else self._messages(line)
                 for message in messages:
@@ -177,9 +170,6 @@ class StdioLink:
                         await come.send(SessionMessage(message))
                     except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                         return
-                junk = 0 if messages else junk + 1
-                if junk % JUNK_AT_ONCE == JUNK_AT_ONCE - 1:
-                    await asyncio.sleep(0)  # lines that have come already are read without waiting
                 if self._junk > JUNK_BYTES:
                     self._fault = both("输出过多非消息内容", "it printed too much that is no message")
                     break
@@ -201,7 +191,7 @@ class StdioLink:
         return messages
 
     def _not_a_message(self, line: bytes) -> None:
-        self._junk += len(line) + JUNK_LINE_BYTES
+        self._junk += len(line)
         if not line.strip():
             return
         self._junk_told += 1

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from app.extend import ErrorKind
-from app.mcp.client import stdio_link
 from app.mcp.client.status import ServerLimits, ServerState
 from tests.mcp.client.bench import bench, gone, lives, notes, peer
 from tests.server import run
@@ -333,33 +332,5 @@ def test_what_a_server_logs_reaches_the_client_that_called_and_not_our_log(
             await until(lambda: caller.logged)
         assert caller.logged == [("warning", {"said": "hello"}, "peer")]
         assert "hello" not in caplog.text
-
-    run(main())
-
-
-def test_p94_servers_that_print_short_lines_without_end_are_ended_and_hold_up_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither the event loop nor the server beside them: everybody has turns all the time."""
-    monkeypatch.setattr(stdio_link, "JUNK_BYTES", 4 * 1024 * 1024)
-
-    async def main() -> None:
-        turns = 0
-
-        async def everybody_else() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        other = asyncio.create_task(everybody_else())
-        bad = {name: {"command": "yes", "args": [line]} for name, line in (("short", "y"), ("empty", ""))}
-        async with bench(tmp_path, {**bad, "good": peer()}) as b:
-            other.cancel()
-            assert b.status("good").state is ServerState.READY
-            for name in bad:
-                assert "too much that is no message" in b.status(name).error
-            lines = stdio_link.JUNK_BYTES // (stdio_link.JUNK_LINE_BYTES + 1)
-            assert turns > lines // stdio_link.JUNK_AT_ONCE
 
     run(main())
