@@ -93,8 +93,10 @@ def test_mcp_54_there_is_an_end_to_pages(tmp_path: Path, mode: str, count: int) 
     """A repeated cursor, or 100 pages."""
 
     async def main() -> None:
-        async with bench(tmp_path, {"p": peer(f"endless-pages={mode}")}) as b:
+        file = tmp_path / "notes"
+        async with bench(tmp_path, {"p": peer(f"endless-pages={mode}", f"notes={file}")}) as b:
             assert b.status("p").state is ServerState.READY and len(b.names()) == count
+            assert notes(file).count("tools/list") == count
 
     run(main())
 
