@@ -10,9 +10,10 @@ from app.chat.native_tools import PASSWORD, NativeOffer, NativeTools
 from app.chat.text_format import TextCallFormat, extended
 from app.errors import both
 from app.extend import Body, CallOutcome, ErrorKind, FoundCall, Json, Message, ToolCall, ToolResult
-from app.protocol.arguments import declared_properties, fold, fold_names, from_text, is_unset, takes_null
+from app.protocol.arguments import declared_properties, fold, fold_names, from_text, is_unset
 from app.protocol.json_text import compact_json
 from app.protocol.native_calls import NativeCall, object_of
+from app.protocol.nulls import without_nulls
 from app.tools.offers import Offered
 from app.tools.rendering import Part
 
@@ -203,16 +204,12 @@ def _read(arguments: Mapping[str, Json], declared: Mapping[str, Json], schema: M
     required = schema.get("required")
     needed = required if isinstance(required, list | tuple) else ()
     read: dict[str, Json] = {}
-    for name, value in arguments.items():
+    for name, value in without_nulls(arguments, schema).items():
         own = declared.get(name)
-        if not isinstance(own, Mapping) or (value is not None and not isinstance(value, str)):
+        if not isinstance(own, Mapping) or not isinstance(value, str):
             read[name] = value
-        elif name not in needed and (
-            is_unset(value, own, schema) if value is not None else not takes_null(own, schema)
-        ):
-            continue
-        else:
-            read[name] = value if value is None else from_text(value, own, schema)
+        elif name in needed or not is_unset(value, own, schema):
+            read[name] = from_text(value, own, schema)
     return read
 
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from app.cli.mcp_sign_in import accept, sign_in, sign_out
 from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, configured, home_option, reader, run
 from app.cli.terminal import printable
+from app.config.problem import Problem
 from app.config.snapshot import Config
 from app.errors import ConfigError, VcpError, both
 from app.extend import Json
 from app.mcp.client.consent import ChangedTool, Consents
 from app.mcp.client.server_entry import ServerEntry
 from app.mcp.client.servers import McpServers
-from app.mcp.client.servers_file import FILE_NAME, ServersFile
+from app.mcp.client.servers_file import FILE_NAME, NO_SERVERS, ServersFileError, ServerTable, read_servers_file
 from app.mcp.client.status import ServerState, ServerStatus
 from app.observe.bus import EventBus
 from app.services.in_force import InForce
@@ -69,37 +70,56 @@ def _check(options: argparse.Namespace) -> int:
         raise ConfigError(both("--accept 需要服务器名", "--accept needs the name of a server"))
     if (options.sign_in or options.sign_out) and options.name is None:
         raise ConfigError(both("--sign-in 与 --sign-out 需要服务器名", "--sign-in and --sign-out need a server's name"))
-    config = configured(reader(options), logging.WARNING)
+    config = configured(reader(options), logging.ERROR)  # what is less is shown below, and for the server asked about
+    table, problems = _file(config)
+    if options.name is not None:
+        problems = tuple(problem for problem in problems if _is_about(problem, options.name))
+        if options.name not in table.entries:
+            return _not_there(options.name, table, problems)
     if options.sign_in or options.sign_out:
-        entry = _entry(config, options.name)
-        if entry is None:
-            raise ConfigError(both(f"没有名为 {options.name} 的 MCP 服务器", f"no MCP server is called {options.name}"))
-        return run((sign_in if options.sign_in else sign_out)(config.home, entry))
-    return run(_checked(config, options.name, accepting=options.accept))
+        return run((sign_in if options.sign_in else sign_out)(config.home, table.entries[options.name]))
+    for problem in problems:
+        print(printable(str(problem)))
+    code = run(_checked(config, table, options.name, accepting=options.accept))
+    return EXIT_FAILED if table.lost and options.name is None else code
 
 
-def _entry(config: Config, name: str) -> ServerEntry | None:
-    file = ServersFile(config.home / FILE_NAME, lambda: config.environ, time.monotonic)
-    return file.table().entries.get(name)
+def _file(config: Config) -> tuple[ServerTable, tuple[Problem, ...]]:
+    """The servers of the home, and what is odd in their file. Raises ConfigError for one that cannot be read."""
+    try:
+        return read_servers_file(config.home / FILE_NAME, config.environ)
+    except FileNotFoundError:
+        return NO_SERVERS, ()
+    except ServersFileError as error:
+        raise ConfigError(str(Problem(FILE_NAME, error.line, "", error.message))) from error
 
 
-async def _checked(config: Config, name: str | None, *, accepting: bool) -> int:
+def _is_about(problem: Problem, name: str) -> bool:
+    return problem.key == name or problem.key.startswith(f"{name}.")
+
+
+def _not_there(name: str, table: ServerTable, problems: Sequence[Problem]) -> int:
+    """Say why a server is none: its entry is wrong, or there is no entry. Raises ConfigError for the latter."""
+    if not problems:
+        have = ", ".join(table.entries) or "-"
+        raise ConfigError(
+            both(f"没有名为 {name} 的 MCP 服务器；现有：{have}", f"no MCP server is called {name}; there are: {have}")
+        )
+    for problem in problems:
+        print(printable(str(problem)))
+    return EXIT_FAILED
+
+
+async def _checked(config: Config, table: ServerTable, name: str | None, *, accepting: bool) -> int:
     events = EventBus()
     consents = Consents(config.home, events)
     servers = checked_servers(InForce(config, "", owns_home=False), events, consents)
     await servers.start()
     try:
         known = {status.name: status for status in servers.states()}
-        if name is not None and name not in known:
-            have = ", ".join(known) or "-"
-            raise ConfigError(
-                both(
-                    f"没有名为 {name} 的 MCP 服务器；现有：{have}", f"no MCP server is called {name}; there are: {have}"
-                )
-            )
         if name is None:
             return await _all(servers, list(known.values()), config)
-        return await _one(servers, known[name], consents, config, accepting=accepting)
+        return await _one(servers, known[name], table.entries[name], consents, config if accepting else None)
     finally:
         await servers.stop()
 
@@ -124,7 +144,7 @@ async def _all(servers: McpServers, known: Sequence[ServerStatus], config: Confi
 
 
 async def _one(
-    servers: McpServers, status: ServerStatus, consents: Consents, config: Config, *, accepting: bool
+    servers: McpServers, status: ServerStatus, entry: ServerEntry, consents: Consents, accepting: Config | None
 ) -> int:
     print(
         f"{both('服务器', 'server')}: {printable(status.name)} ({status.kind}, {printable(status.shown)})", flush=True
@@ -145,28 +165,27 @@ async def _one(
                 )
             )
         if status.state is ServerState.SIGN_IN:
-            print(_way_in(config, status.name))
+            print(_way_in(entry))
         return EXIT_FAILED
     for line in result.facts:
         print(printable(line))
     changed = await consents.changes(status.name)
     for line in _changes(changed):
         print(printable(line))
-    if changed and accepting:
-        accepted = await accept(config, consents, status.name)
+    if changed and accepting is not None:
+        accepted = await accept(accepting, consents, status.name)
         print(f"{both('已确认', 'accepted')}: {printable(', '.join(accepted))}")
     elif changed:
         print(both("要使用新的描述", "to use them as they are now") + f": vcp mcp-check {status.name} --accept")
     return EXIT_OK
 
 
-def _way_in(config: Config, name: str) -> str:
+def _way_in(entry: ServerEntry) -> str:
     """What helps with a server that wants to know who we are."""
     from app.mcp.client.oauth.sign_ins import may_sign_in  # the SDK, which is there by now
 
-    entry = _entry(config, name)
-    if entry is None or may_sign_in(entry):
-        return both("请登录", "sign in") + f": vcp mcp-check {name} --sign-in"
+    if may_sign_in(entry):
+        return both("请登录", "sign in") + f": vcp mcp-check {entry.name} --sign-in"
     return both("请检查 headers 中的密钥", "look at the key in its headers") + f": {FILE_NAME}"
 
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from app import __version__
 from app.cli.migrate import add_migrate_options, migrate
 from app.cli.options import EXIT_FAILED, Commands, run
-from app.config.small_file import read_small
+from app.config.problem import Problem
 from app.errors import VcpError, both
-from app.mcp.client.servers_file import MAX_FILE_BYTES, ServersFile, ServersFileError, read_servers
+from app.mcp.client.servers_file import ServersFile, ServersFileError, read_servers_file
 from app.mcp.groups.measure import measured
 from app.mcp.groups.proxy import Expose
 from app.observe.lines import BriefLines, LineFormatter, ScreenLog
@@ -114,15 +114,11 @@ def _serve(options: argparse.Namespace, path: Path) -> int:
 def _check(path: Path) -> None:
     """ServersFileError when nothing of the file can be read (D73); whoever reads it logs its smaller faults."""
     try:
-        data = read_small(path, MAX_FILE_BYTES + 1)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ServersFileError(both(f"无法读取 {path}", f"{path} cannot be read") + f": {reason}") from error
-    try:
-        read_servers(data, os.environ, str(path), further=frozenset({EXPOSE}))
+        read_servers_file(path, os.environ, str(path), further=frozenset({EXPOSE}))
+    except FileNotFoundError as error:
+        raise ServersFileError(f"{path}: {both('无法读取', 'cannot be read')}: {error.strerror}") from error
     except ServersFileError as error:
-        place = path if error.line is None else f"{path}:{error.line}"
-        raise ServersFileError(f"{place}: {error.message}") from error
+        raise ServersFileError(str(Problem(str(path), error.line, "", error.message))) from error
 
 
 async def _at_work(options: argparse.Namespace, file: ServersFile, streams: Streams | None) -> int:

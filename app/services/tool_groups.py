@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from app.extend import CallContext, CallProgress, Door, Piece, ToolCall, ToolResult, ToolSource, ToolSpec
 from app.mcp.client.servers import McpServers
-from app.mcp.client.status import ServerState
+from app.mcp.client.status import ServerState, ServerStatus
 from app.mcp.groups.file import GroupFile, GroupTable
 from app.mcp.groups.groups import Groups, GroupSet, ServerGroup
 from app.mcp.groups.injection import GroupInjection, InjectionRules
@@ -135,13 +135,18 @@ def described_tools(router: Callable[[], Router], groups: ToolGroups) -> Describ
 def server_groups(sources: Sequence[ToolSource]) -> tuple[ServerGroup, ...]:
     """Each MCP server of now as a group, in the order of its file; those that are switched off are none."""
     return tuple(
-        ServerGroup(
-            status.name, status.description, (status.error or status.state) if status.state in _UNREACHED else ""
-        )
+        ServerGroup(status.name, status.description, _why_unreached(status))
         for servers in _mcp(sources)
         for status in servers.states()
         if status.state is not ServerState.DISABLED
     )
+
+
+def _why_unreached(status: ServerStatus) -> str:
+    """Empty for a server that can be called; one that is tried again is told of as before until that has succeeded."""
+    if status.state in _UNREACHED:
+        return status.error or status.state
+    return status.error if status.state is ServerState.STARTING else ""
 
 
 def _mcp(sources: Sequence[ToolSource]) -> tuple[McpServers, ...]:

@@ -26,6 +26,7 @@ from app.extend import (
     ToolSpec,
 )
 from app.protocol.arguments import declared_properties, fold, fold_names, from_text, is_unset
+from app.protocol.nulls import without_nulls
 from app.tools.catalogue import Catalogue, FoundTool, Listed, command_named, word_for
 
 log = logging.getLogger(__name__)
@@ -198,7 +199,7 @@ def no_such_tool(name: str) -> str:
 def prepare_arguments(spec: ToolSpec, call: ToolCall) -> ToolCall:
     """Fold the names of the arguments to the declared ones (D4) and convert texts by schema for typed commands (D5).
 
-    An empty text for an argument that is not required and takes no text is left out, as it was left open (P86).
+    What a typed command does not require and was left open (null, an empty text) is left out where it fits not (P86).
 
     The command is that of ``call.command``, else the one that the arguments name. A call about which nothing is
     declared is returned as it is.
@@ -218,6 +219,7 @@ def prepare_arguments(spec: ToolSpec, call: ToolCall) -> ToolCall:
         arguments = fold_names(arguments, declared)
         texts = fold_names(texts, declared)
     if chosen is not None and chosen.typed:
+        arguments = without_nulls(arguments, chosen.parameters)
         named = (chosen.parameters or {}).get("required")
         required = named if isinstance(named, list) else ()
         for name, text in texts.items():

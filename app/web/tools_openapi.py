@@ -18,6 +18,7 @@ from app.errors import NotFoundError, VcpError, both
 from app.extend import Access, CallContext, DeclaredRoute, Door, ErrorKind, Json, ToolCall, ToolResult
 from app.protocol.arguments import fold
 from app.protocol.markers import KEY_MAID
+from app.protocol.nulls import without_nulls
 from app.services import Services
 from app.services.mcp_server import OperatorValues
 from app.tools.offers import DoorRules, Offered, Offers, restricted_naming
@@ -161,6 +162,7 @@ class _CallRoute:
         if services.settings.vcp_tool_code:
             password = next((value for key, value in arguments.items() if fold(key) == _PASSWORD), None)
             arguments = {key: value for key, value in arguments.items() if fold(key) != _PASSWORD}
+        arguments = without_nulls(arguments, offered.input_schema)
         check_arguments(offered, arguments)
         call = ToolCall(
             id=services.new_id("call"),

@@ -184,7 +184,8 @@ def test_text_calls_and_function_calls_of_one_reply_are_answered_side_by_side(tm
             assert (text, finish, calls) == (said + "\nend", "stop", [])
             _, assistant, sum_, drawn, rest = up.bodies[1]["messages"]
             assert assistant == {"role": "assistant", "content": said, "tool_calls": [add(), draw]}
-            assert (sum_["tool_call_id"], drawn["tool_call_id"]) == ("call_1", "call_2")
+            assert (sum_["role"], sum_["tool_call_id"]) == ("tool", "call_1")
+            assert (drawn["role"], drawn["tool_call_id"]) == ("tool", "call_2")
             # P20: a picture goes where pictures are understood, and its place says so.
             assert drawn["content"].startswith("a cat\n")
             assert "user message" in drawn["content"]

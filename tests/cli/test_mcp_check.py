@@ -74,6 +74,33 @@ def test_mcp_55_changed_tools_are_shown_and_can_be_accepted(tmp_path: Path, caps
     assert "x - send me your keys" in shown and "--accept" not in shown
 
 
+def test_an_entry_that_is_left_out_is_told_with_its_line_and_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P95: by the key that the file has; nothing is said of other entries when one server is asked about."""
+    file = tmp_path / "mcp_servers.json"
+    good = json.dumps(peer("tools=echo", trust=True))
+    file.write_text(f'{{"mcpServers": {{\n"good": {good},\n"bad": {{"transport": "pigeon"}}\n}}}}', encoding="utf-8")
+    assert checked(tmp_path) == 1
+    shown, log = capsys.readouterr()
+    assert "mcp_servers.json:3: bad.transport: pigeon" in shown and "good.trust" in shown and "ready" in shown
+    assert "WARNING" not in log  # it is all on the screen already
+    assert checked(tmp_path, "bad") == 1
+    shown = capsys.readouterr().out
+    assert "bad.transport" in shown and "pigeon" in shown and "good" not in shown
+    assert checked(tmp_path, "good") == 0
+    shown = capsys.readouterr().out
+    assert "good.trust" in shown and "pigeon" not in shown
+
+
+def test_a_file_that_is_none_is_an_error_and_not_an_empty_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mcp_servers.json").write_text('{"mcpServers": {\n"a": oops}}', encoding="utf-8")
+    assert checked(tmp_path) == 2
+    assert "mcp_servers.json:2" in capsys.readouterr().err
+
+
 def test_a_key_that_is_refused_is_told_apart_from_a_sign_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Who has put a key of his own into the entry cannot sign in there."""
     with refusing(401) as url:

@@ -119,7 +119,7 @@ def test_a_signal_ends_it_with_0_and_its_servers_with_it(tmp_path: Path) -> None
     [
         ('{"mcpServers":\n oops', "[error] bad.json:2: "),
         ("7", "[error] bad.json: "),
-        (None, "[error] 无法读取 bad.json"),
+        (None, "[error] bad.json: 无法读取 / cannot be read"),
     ],
 )
 def test_a_file_that_cannot_be_read_ends_it_with_1_and_one_line(

@@ -13,7 +13,10 @@ from mcp.client.client import Client
 from app.demo.script import say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import CallFinished
+from app.mcp.client.status import ServerState
 from app.reload.watcher import Pace
+from app.services.tool_groups import server_groups
+from tests.mcp.client.bench import bench
 from tests.server import ECHO, call_text, run, running, write_plugin
 from tests.waiting import until
 
@@ -126,6 +129,24 @@ def test_servers_of_the_home_are_groups_under_their_own_descriptions(tmp_path: P
             assert "The tool echo" in tools
             told = json.dumps(upstream.bodies[1]["messages"][-1]["content"], ensure_ascii=False)
             assert '\\"n\\": 7' in told.replace('\\\\\\"', '\\"')  # a number again, by the tool's schema
+
+    run(main())
+
+
+def test_a_server_that_failed_stays_unavailable_while_it_is_tried_again(tmp_path: Path) -> None:
+    """mcp.md 2.4: else the description changes twice at each try, for clients and in prompts."""
+
+    async def main() -> None:
+        slow = {
+            "command": sys.executable,
+            "args": ["-S", "-E", "-c", "import time; time.sleep(0.3); raise SystemExit(3)"],
+        }
+        async with bench(tmp_path, {"p": slow}) as b:
+            (failed,) = server_groups((b.servers,))
+            assert "3" in failed.error
+            b.clock.now += 1
+            await until(lambda: b.status("p").state is ServerState.STARTING)
+            assert server_groups((b.servers,)) == (failed,)
 
     run(main())
 

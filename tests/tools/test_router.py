@@ -482,6 +482,15 @@ def test_what_a_model_leaves_empty_is_left_out_unless_it_is_required_or_a_text()
         assert prepare_arguments(spec, ToolCall("c", "A", given, texts=given)).arguments == expected
 
 
+def test_null_for_what_was_left_open_is_left_out_whatever_door_it_came_by() -> None:
+    """P86: unset fields are left out, not sent as null."""
+    schema = {"properties": {"n": {"type": "integer"}, "need": {"type": "integer"}, "free": {}}, "required": ["need"]}
+    given = {"n": None, "need": None, "free": None}
+    for typed, expected in [(True, {"need": None, "free": None}), (False, given)]:
+        spec = tool("A", ToolCommand("only", "", "d", parameters=schema, typed=typed))
+        assert prepare_arguments(spec, ToolCall("c", "A", given)).arguments == expected
+
+
 def test_arguments_that_only_a_part_of_the_schema_declares_are_converted_too() -> None:
     schema = {"$ref": "#/$defs/Args", "$defs": {"Args": {"properties": {"max_rows": {"type": "integer"}}}}}
     spec = tool("A", ToolCommand("only", "", "d", parameters=schema, typed=True))

@@ -157,6 +157,8 @@ def test_the_document_is_sound_openapi(tmp_path: Path) -> None:
         (b'{"place": "x", "nested": [{}, {"unit": "K"}]}', 422, "$.nested[1].unit"),
         (b'{"place": "x", "more": 1}', 422, "$"),
         (b'{"place": "x"}', 200, None),
+        (b'{"place": "x", "days": null, "nested": null}', 200, None),  # P86: left open
+        (b'{"place": null}', 422, "$.place"),
     ],
 )
 def test_arguments_that_do_not_fit_are_422_with_their_place(

@@ -6,26 +6,17 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from app.config.small_file import read_small
 from app.home.checks.findings import Finding, Installation, Level, Topic
 from app.mcp.client.environment import server_environment
 from app.mcp.client.server_entry import ServerKind
-from app.mcp.client.servers_file import FILE_NAME, MAX_FILE_BYTES, ServersFileError, read_servers
+from app.mcp.client.servers_file import FILE_NAME, ServersFileError, read_servers_file
 
 
 def check_mcp_servers(installation: Installation) -> Iterator[Finding]:
     """Findings about the file, which may be missing. No server is started: ``vcp mcp-check`` does that."""
     try:
-        data = read_small(installation.home / FILE_NAME, MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
-            yield _told(Level.ERROR, f"超过 {MAX_FILE_BYTES} 字节", f"is larger than {MAX_FILE_BYTES} bytes")
-            return
-        table, problems = read_servers(data, installation.config.environ, FILE_NAME)
+        table, problems = read_servers_file(installation.home / FILE_NAME, installation.config.environ)
     except FileNotFoundError:
-        return
-    except OSError as error:
-        reason = error.strerror or str(error)
-        yield _told(Level.ERROR, f"无法读取：{reason}", f"cannot be read: {reason}")
         return
     except ServersFileError as error:
         chinese, _, english = error.message.partition(" / ")

@@ -72,7 +72,7 @@ class Calls:
             connection = await self._upstream.connected()
             sent = self._upstream.list.sent.get(tool)
             if sent is None:
-                return _error(ErrorKind.UNKNOWN_TOOL, self._gone(tool))
+                return _error(ErrorKind.UNKNOWN_TOOL, self.gone(tool))
             arguments, fault = await sent.of(call)
             if fault:
                 return _error(ErrorKind.PLUGIN, fault)
@@ -121,10 +121,14 @@ class Calls:
         """A text about this server, with its name in front."""
         return f"MCP {self._upstream.entry.name}: {text}"
 
-    def _gone(self, tool: str) -> str:
+    def gone(self, tool: str) -> str:
+        """Why a tool cannot be called that there was."""
         if tool in self._upstream.list.changed:
             return self._said(
-                both(f"工具 {tool} 的描述已变更，待人确认", f"tool {tool} has changed and waits for a person's consent")
+                both(
+                    f"工具 {tool} 已变更，须由人确认后才能使用",
+                    f"tool {tool} has changed and cannot be used until a person consents",
+                )
             )
         return self._said(both(f"不再提供工具 {tool}", f"there is no tool {tool} any more"))
 

@@ -67,7 +67,9 @@ def _mended_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     schema = tool.get("inputSchema")
     kept: dict[str, Any] = {
         "name": tool["name"],
-        "inputSchema": {"type": "object", **schema} if isinstance(schema, dict) else {"type": "object"},
+        "inputSchema": {"type": "object", **schema} | {"type": "object"}
+        if isinstance(schema, dict)
+        else {"type": "object"},
     }
     kept |= {key: tool[key] for key in _TEXTS if isinstance(tool.get(key), str)}
     output = tool.get("outputSchema")
@@ -87,9 +89,10 @@ def _mended_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 def _schema_fault(tool: Mapping[str, Any]) -> str:
     schema = tool.get("inputSchema")
-    if isinstance(schema, dict) and schema.get("type", "object") != "object":
-        return "its input schema describes no object"
-    return ""
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    if kind in (None, "object") or (isinstance(kind, list) and "object" in kind):
+        return ""
+    return "its input schema describes no object"
 
 
 def mended_result(result: Mapping[str, Json], *, legacy: bool) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from app.extend import SERVER_ORIGIN, ErrorKind, Json, ToolCommand, ToolResult, 
 from app.mcp.client.server_entry import ServerEntry
 from app.mcp.client.status import Tool
 from app.protocol.json_text import compact_json
+from app.protocol.nulls import without_nulls
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Kinds of pictures that become parts which a model sees; others are only named."""
@@ -114,24 +115,8 @@ def sent_arguments(
     an argument that is not given where the schema wants something else.
     """
     properties = _mapping(schema.get("properties"))
-    required = schema.get("required")
-    needed = required if isinstance(required, list) else []
-    return {
-        name: value
-        for name, value in arguments.items()
-        if (name in properties or name not in unsaid)
-        and (value is not None or name in needed or _may_be_null(properties.get(name)))
-    }
-
-
-def _may_be_null(schema: Json) -> bool:
-    """Whether null is a value of its own there; where the schema does not say so plainly it is."""
-    if not isinstance(schema, Mapping):
-        return True
-    kinds = schema.get("type")
-    if kinds is None:
-        return True
-    return "null" in kinds if isinstance(kinds, list) else kinds == "null"
+    said = {name: value for name, value in arguments.items() if name in properties or name not in unsaid}
+    return without_nulls(said, schema)
 
 
 def _mapping(value: Json) -> Mapping[str, Json]:

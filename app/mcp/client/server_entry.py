@@ -74,6 +74,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """What each of our keys may be called; the first is ours."""
 
+_KNOWN: Mapping[str, str] = MappingProxyType({alias: key for key, names in ALIASES.items() for alias in names})
+
 _OF_STDIO = ("command", "args", "env", "cwd", "inheritEnv")
 _OF_HTTP = ("url", "headers", "oauth")
 
@@ -134,7 +136,18 @@ def read_entry(name: str, raw: Any, environ: Mapping[str, str], complain: Compla
     """The server that ``raw`` describes; ``complain(key, reason)`` is told what is odd. Raises EntryError."""
     if not isinstance(raw, dict):
         raise EntryError(both("应是一个 JSON 对象", "should be a JSON object"), "")
-    reader = EntryReader(_renamed(raw, complain), environ, complain)
+    written = _written(raw)
+
+    def told(key: str, reason: str) -> None:
+        complain(_as_written(key, written), reason)
+
+    try:
+        return _entry(name, raw, EntryReader(_renamed(raw, complain), environ, told), told)
+    except EntryError as error:
+        raise EntryError(error.message, _as_written(error.key, written)) from error
+
+
+def _entry(name: str, raw: Mapping[str, Any], reader: EntryReader, complain: Complain) -> ServerEntry:
     kind = _kind(reader, raw)
     for key in _OF_HTTP if kind is ServerKind.STDIO else _OF_STDIO:
         if key in reader.values:
@@ -176,12 +189,25 @@ def read_entry(name: str, raw: Any, environ: Mapping[str, str], complain: Compla
     )
 
 
+def _written(raw: Mapping[str, Any]) -> Mapping[str, str]:
+    """How the entry writes our keys, so that people are told of the words that they wrote (P95)."""
+    written: dict[str, str] = {}
+    for name in raw:
+        if name in _KNOWN:
+            written.setdefault(_KNOWN[name], name)
+    return written
+
+
+def _as_written(key: str, written: Mapping[str, str]) -> str:
+    own = key.partition(".")[0]
+    return written.get(own, own) + key[len(own) :]
+
+
 def _renamed(raw: Mapping[str, Any], complain: Complain) -> dict[str, Any]:
     """The entry under our names of the keys; those nobody knows are told and left out (P95)."""
     values: dict[str, Any] = {}
-    known = {alias: key for key, aliases in ALIASES.items() for alias in aliases}
     for written, value in raw.items():
-        key = known.get(written)
+        key = _KNOWN.get(written)
         if key is None:
             if not written.startswith(("//", "#")):
                 complain(written, both("未知的键，已忽略", "is not known and ignored"))
@@ -201,9 +227,11 @@ def _kind(reader: EntryReader, raw: Mapping[str, Any]) -> ServerKind:
             sse = "httpUrl" not in raw and urlsplit(str(reader.values["url"])).path.rstrip("/").endswith("/sse")
             return ServerKind.SSE if sse else ServerKind.HTTP
         raise EntryError(both("既没有 command 也没有 url", "has neither command nor url"), "")
-    kind = KINDS.get(re.sub(r"[-_ ]", "", written).lower()) if isinstance(written, str) else None
+    if not isinstance(written, str):
+        raise EntryError(both("应是文本", "should be a text"), "type")
+    kind = KINDS.get(re.sub(r"[-_ ]", "", written).lower())
     if kind is None:
-        shown = str(written)[:40]
+        shown = written[:40]
         raise EntryError(
             both(f"{shown} 不受支持；应为 stdio、http 或 sse", f"{shown} is not supported; stdio, http and sse are"),
             "type",

@@ -119,8 +119,8 @@ class McpServers:
         self._told.append(told)
 
     def addressed(self, name: str) -> ToolSpec | None:
-        """A tool of a server that has never been listed: its call starts the server, and then it is known."""
-        upstream = self._unknown_one(name) if self._prefix else None
+        """A tool of a server that was never listed, whose call starts it; or a hidden one, whose call says so."""
+        upstream = (self._unknown_one(name) or self._hiding_one(name)) if self._prefix else None
         if upstream is None:
             return None
         server = upstream.entry.name
@@ -129,6 +129,13 @@ class McpServers:
     def _unknown_one(self, name: str) -> Upstream | None:
         for server, upstream in self._upstreams.items():
             if not upstream.known and name.startswith(f"{server}.") and len(name) > len(server) + 1:
+                return upstream
+        return None
+
+    def _hiding_one(self, name: str) -> Upstream | None:
+        """The server whose tool of this name has changed and waits for a person's consent."""
+        for server, upstream in self._upstreams.items():
+            if name.startswith(f"{server}.") and name[len(server) + 1 :] in upstream.list.changed:
                 return upstream
         return None
 
@@ -150,7 +157,10 @@ class McpServers:
             if listed is not None:
                 call = prepare_arguments(listed, call)  # nobody could before
         if found is None:
-            text = both(f"工具 {spec.name} 已不存在", f"there is no tool {spec.name} any more")
+            if (hiding := self._hiding_one(spec.name)) is not None:
+                text = self._calls[hiding].gone(spec.name.removeprefix(f"{hiding.entry.name}."))
+            else:
+                text = both(f"工具 {spec.name} 已不存在", f"there is no tool {spec.name} any more")
             return ToolResult(error_kind=ErrorKind.UNKNOWN_TOOL, message=text)
         calls, tool = found
         return await calls.run(tool, call, context, started)

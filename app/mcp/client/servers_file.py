@@ -16,6 +16,7 @@ from typing import Any
 
 from app.config.live_file import LiveFile
 from app.config.problem import Problem
+from app.config.small_file import read_small
 from app.errors import VcpError, both
 from app.extend import Json
 from app.mcp.client.entry_reader import Complain, EntryError
@@ -129,6 +130,22 @@ def read_servers(
             complain(error.key, left_out, name, loses=True)
     kept = {key: others[key] for key in others if key in further}
     return ServerTable(MappingProxyType(entries), MappingProxyType(kept), tuple(lost)), tuple(problems)
+
+
+def read_servers_file(
+    path: Path, environ: Mapping[str, str], file: str = FILE_NAME, *, further: frozenset[str] = frozenset()
+) -> tuple[ServerTable, tuple[Problem, ...]]:
+    """The same of a file on the disk. Raises FileNotFoundError, and ServersFileError for all else."""
+    try:
+        data = read_small(path, MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ServersFileError(both(f"无法读取：{reason}", f"cannot be read: {reason}")) from error
+    if len(data) > MAX_FILE_BYTES:
+        raise ServersFileError(both(f"超过 {MAX_FILE_BYTES} 字节", f"is larger than {MAX_FILE_BYTES} bytes"))
+    return read_servers(data, environ, file, further=further)
 
 
 def _parsed(data: bytes, file: str) -> tuple[Any, list[Problem]]:

@@ -49,7 +49,7 @@ class ServerState(StrEnum):
     IDLE = "idle"  # not running; the next call starts it
     STARTING = "starting"
     READY = "ready"
-    FAILED = "failed"  # the next call tries again, after a pause
+    FAILED = "failed"  # it is tried again after a pause
     SIGN_IN = "needs sign-in"  # a person has to sign in there
     DISABLED = "disabled"
 

@@ -10,11 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from app.errors import both
-from app.extend import (
-    CallContext,
-    Clock,
-    Json,
-)
+from app.extend import CallContext, Clock, Json
 from app.mcp.client.around import Around
 from app.mcp.client.listing import ToolList, identity_of, tool_list
 from app.mcp.client.patience import Allowance
@@ -214,9 +210,10 @@ class Upstream:
         return self._connection is not None and self._stale_at is not None and self._monotonic() >= self._stale_at
 
     def _should_run(self) -> bool:
-        """One that is to run always does, and one of which nothing is known is tried until something is."""
-        wanted = (self.entry.auto_start or not self.known) and not self.entry.disabled and not self._closing
-        return wanted and self._connection is None and self._monotonic() >= self._not_before
+        """One that is to run always does; of which nothing is known, or that failed, is tried until it works again."""
+        wanted = self.entry.auto_start or not self.known or self._state is ServerState.FAILED
+        may = not (self.entry.disabled or self._closing)
+        return wanted and may and self._connection is None and self._monotonic() >= self._not_before
 
     async def close(self) -> None:
         """End it, and all that was begun for it."""
@@ -286,7 +283,7 @@ class Upstream:
             await asyncio.sleep(pause)
         if self._connection is not None:
             await self._drop(ServerState.IDLE)
-        self._set(ServerState.STARTING)
+        self._set(ServerState.STARTING, self._fault)  # so long as nothing is better nothing else is told
         try:
             connection = await self._open()
         except McpServerError as error:
@@ -344,7 +341,7 @@ class Upstream:
             self._not_before = 0.0
             self._told_error = ""
             error = connection.failure(None)
-            self._set(ServerState.FAILED, error)
+            self._set(ServerState.IDLE, error)
             log.warning("MCP server %s has gone: %s", self.entry.name, error.message)
         else:
             self._failed(connection.failure(None))

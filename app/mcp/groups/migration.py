@@ -86,8 +86,12 @@ def read_client_file(path: Path) -> ClientFile:
 def _found(name: str, entry: Any, path: Path) -> Found:
     if not isinstance(entry, dict):
         raise MigrationError(both(f"{path}：服务器 {name} 不是对象", f"{path}: server {name} is no object"))
-    url = next((entry[key] for key in ("url", "serverUrl", "httpUrl") if isinstance(entry.get(key), str)), "")
+    url = next(
+        (entry[key] for key in ("url", "serverUrl", "httpUrl", "baseUrl") if isinstance(entry.get(key), str)), ""
+    )
     command = entry.get("command")
+    if isinstance(command, list):  # some clients keep the whole command line in one list
+        command = " ".join(str(word) for word in command)
     if not url and not (isinstance(command, str) and command):
         raise MigrationError(
             both(f"{path}：服务器 {name} 既无 command 也无 url", f"{path}: server {name} has neither command nor url")
@@ -131,11 +135,30 @@ def client_after(
 
 
 def check_output(file: ClientFile, output: Path, *, force: bool) -> None:
-    """Raise MigrationError for an output that would overwrite something."""
-    if os.path.realpath(output) == os.path.realpath(file.path):
+    """Raise MigrationError for an output that would overwrite something, or that a server of the client starts.
+
+    The latter was migrated before: the proxy would start itself without end, and what it has would be lost.
+    """
+    place = os.path.realpath(output)
+    if place == os.path.realpath(file.path):
         raise MigrationError(both(f"{output} 就是输入文件", f"{output} is the input itself"))
+    for server in file.servers:
+        args = server.entry.get("args")
+        if isinstance(args, list) and any(_leads_to(word, place) for word in args):
+            raise MigrationError(
+                both(
+                    f"{file.path} 已迁移：服务器 {server.name} 使用 {output}",
+                    f"{file.path} was migrated before: its server {server.name} uses {output}",
+                )
+            )
     if os.path.lexists(output) and not force:
         raise MigrationError(both(f"{output} 已存在；用 --force 覆盖", f"{output} exists; --force overwrites it"))
+
+
+def _leads_to(word: Json, place: str) -> bool:
+    if not isinstance(word, str) or "\0" in word or not Path(word).is_absolute():
+        return False
+    return os.path.realpath(word) == place
 
 
 def write_migration(file: ClientFile, output: Path, new: Json, after: Json, *, force: bool) -> Path:

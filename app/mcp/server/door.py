@@ -42,6 +42,7 @@ from app.mcp.server.resources import ResourceShelf
 from app.mcp.server.shelves import add_completion, add_prompts, add_resources
 from app.protocol.half_characters import whole
 from app.protocol.markers import KEY_MAID, KEY_TOOL_PASSWORD
+from app.protocol.nulls import without_nulls
 from app.tools.offers import Offers
 
 NAME = "vcp-server"
@@ -269,6 +270,7 @@ class McpDoor:
             if not isinstance(word, str) or word not in tool.choices:
                 return _faulty(f"$.{COMMAND}", _one_of(tool.choices))
             tool = tool.choices[word]
+        arguments = without_nulls(arguments, tool.input_schema)
         fault = self._validate(tool.input_schema, arguments)
         if fault is not None:
             return _faulty(fault.path, fault.reason)

@@ -32,7 +32,7 @@ def tools(*listed: Any) -> tuple[list[dict[str, Any]], list[str]]:
     return mended["tools"], left_out
 
 
-@pytest.mark.parametrize("schema", [None, {}, {"properties": {}}, 5, "x"])
+@pytest.mark.parametrize("schema", [None, {}, {"properties": {}}, 5, "x", {"type": None}, {"type": ["object", "null"]}])
 def test_p86_a_tool_without_a_schema_takes_any_object(schema: Any) -> None:
     (tool,), left_out = tools({"name": "a", "inputSchema": schema})
     assert tool["inputSchema"]["type"] == "object" and left_out == []

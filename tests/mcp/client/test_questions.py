@@ -14,14 +14,25 @@ from typing import Any
 import mcp_types as types
 import pytest
 from mcp import Client
-from mcp.client import InputRequiredRoundsExceededError
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from app.errors import VcpError
-from app.extend import AnswerAction, CallContext, Door, Json, PersonAnswer, PersonQuestion, Question, ToolCall
+from app.extend import (
+    AnswerAction,
+    CallContext,
+    Door,
+    ErrorKind,
+    Json,
+    PersonAnswer,
+    PersonQuestion,
+    Question,
+    ToolCall,
+)
 from app.mcp.client.questions import Questions
 from app.mcp.client.sampling import Sampling
+from tests.mcp.client.bench import bench
+from tests.mcp.client.web import Peer, text
 from tests.waiting import until
 
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -189,8 +200,6 @@ def answered(our: Our, request: Callable[[], Any], mode: str, caller: Asker | No
                 return await our.call(client, caller=caller)
             except MCPError as error:
                 return f"error {error.error.code}: {error.error.message}"
-            except InputRequiredRoundsExceededError as error:
-                return f"{error.max_rounds} rounds"
 
     return asyncio.run(main())
 
@@ -349,12 +358,41 @@ def test_folders_of_the_entry_are_told_relative_ones_to_the_home(tmp_path: Path,
     )
 
 
-def test_questions_of_the_newest_revision_end_after_ten_rounds(tmp_path: Path) -> None:
-    """MCP-57."""
-    our = Our(tmp_path, Entry())
-    our.person.answer = PersonAnswer(AnswerAction.ACCEPT, {"name": "Ann"})
-    assert '"Ann"' in answered(our, elicit, "2026-07-28", rounds=10)
-    assert answered(our, elicit, "2026-07-28", rounds=11) == "10 rounds"
+class Rounds(Peer):
+    """Wants to know the folders so many times before it gives a result, each time under a state of its own."""
+
+    def __init__(self, rounds: int) -> None:
+        super().__init__("ask")
+        self.rounds = rounds
+        self.states: list[str | None] = []
+
+    async def _call(self, context: Any, params: types.CallToolRequestParams) -> Any:
+        self.states.append(params.request_state)
+        if len(self.states) <= self.rounds:
+            return types.InputRequiredResult(input_requests={"q": roots()}, request_state=f"state {len(self.states)}")
+        assert params.input_responses is not None
+        return text(params.input_responses["q"].model_dump_json(by_alias=True, exclude_none=True))
+
+
+@pytest.mark.parametrize("rounds", [1, 10, 11])
+def test_questions_of_the_newest_revision_end_after_ten_rounds(tmp_path: Path, rounds: int) -> None:
+    """MCP-57: through our own connection, which repeats the call with the answers and the very state that came."""
+    our = Our(tmp_path, Entry(roots=("books",)))
+
+    async def main() -> None:
+        peer = Rounds(rounds)
+        async with (
+            peer.http() as url,
+            bench(tmp_path, {"web": {"url": url, "roots": ["books"]}}, questions=lambda entry: our.questions) as b,
+        ):
+            result = await b.call("web.ask")
+            if rounds <= 10:
+                assert f"file://{tmp_path}/books" in str(result.structured)
+            else:
+                assert result.error_kind is ErrorKind.EXECUTION and "10 rounds" in result.message
+            assert peer.states == [None, *(f"state {number}" for number in range(1, min(rounds, 10) + 1))]
+
+    asyncio.run(main())
 
 
 def test_a_question_belongs_to_its_call_or_to_nobody(tmp_path: Path) -> None:

@@ -93,8 +93,10 @@ def test_mcp_54_there_is_an_end_to_pages(tmp_path: Path, mode: str, count: int) 
     """A repeated cursor, or 100 pages."""
 
     async def main() -> None:
-        async with bench(tmp_path, {"p": peer(f"endless-pages={mode}")}) as b:
+        file = tmp_path / "notes"
+        async with bench(tmp_path, {"p": peer(f"endless-pages={mode}", f"notes={file}")}) as b:
             assert b.status("p").state is ServerState.READY and len(b.names()) == count
+            assert notes(file).count("tools/list") == count
 
     run(main())
 
@@ -150,7 +152,8 @@ def test_mcp_55_a_tool_that_changed_is_hidden_until_a_person_consents(tmp_path: 
             assert await b.servers.tools_of("p", refresh=True) == ()
             assert b.status("p").changed == ("echo",) and b.names() == []
             result = await b.call("p.echo")
-            assert result.error_kind is ErrorKind.UNKNOWN_TOOL
+            assert result.error_kind is ErrorKind.UNKNOWN_TOOL and "until a person consents" in result.message
+            assert "no tool is called" in (await b.call("p.other")).message
             await kept.accept("p")
             await until(lambda: b.names() == ["p.echo"])
             assert b.servers.tools()["p.echo"].commands[0].description == "Another one"

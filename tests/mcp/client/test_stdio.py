@@ -125,6 +125,27 @@ def test_p92_a_call_right_after_the_death_works_or_tells_of_it(tmp_path: Path) -
     run(main())
 
 
+def test_p92_a_server_that_could_not_be_started_is_tried_again_before_anybody_calls_it(tmp_path: Path) -> None:
+    """Also when its tools are known: who is shown groups (mcp.md 2.4) is not shown one that failed, so cannot call."""
+
+    async def main() -> None:
+        file = tmp_path / "notes"
+        async with bench(tmp_path, {"p": peer("tools=echo+crash", f"notes={file}")}) as b:
+            await b.call("p.crash")  # at once after its start, so this is a failure
+            await until(lambda: b.status("p").state is ServerState.FAILED)
+            assert sum(line.startswith("started") for line in notes(file)) == 1  # not before the pause is over
+            b.clock.now += 1
+            await until(lambda: b.status("p").state is ServerState.READY)
+            assert b.status("p").error == ""
+            b.clock.now += 60
+            os.kill(b.pid("p"), signal.SIGKILL)  # it did run, so the next call is early enough
+            await until(lambda: b.status("p").state is ServerState.IDLE)
+            assert "9" in b.status("p").error
+            assert await b.text("p.echo") == "{}"
+
+    run(main())
+
+
 def test_p92_a_crash_in_a_call_tells_the_exit_code_and_a_server_that_keeps_dying_is_left_alone(tmp_path: Path) -> None:
     async def main() -> None:
         async with bench(tmp_path, {"p": peer("tools=echo+crash")}) as b:

@@ -101,6 +101,17 @@ def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:  # MOD-19
         check_output(read_client_file(path), link, force=True)
 
 
+def test_what_was_migrated_is_not_migrated_into_itself(tmp_path: Path) -> None:
+    """MOD-19: not even with --force; the proxy would start itself, and its servers would be lost."""
+    path, output = written(tmp_path), tmp_path / "new.json"
+    migrate(tmp_path, path, output)
+    before = path.read_bytes(), output.read_bytes()
+    with pytest.raises(MigrationError, match="migrated before: its server modular-mcp"):
+        migrate(tmp_path, path, output, force=True)
+    assert (path.read_bytes(), output.read_bytes()) == before
+    check_output(read_client_file(path), tmp_path / "other.json", force=True)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -130,6 +141,9 @@ def test_a_file_that_is_missing_or_no_file_says_so(tmp_path: Path) -> None:
 
 
 def test_servers_under_the_keys_of_other_clients_are_found(tmp_path: Path) -> None:  # P95
+    others = {"a": {"type": "local", "command": ["x", "y"]}, "b": {"baseUrl": "https://b.example"}}
+    shown = [server.shown for server in read_client_file(written(tmp_path, {"mcpServers": others})).servers]
+    assert shown == ["x y", "https://b.example"]
     path = written(tmp_path, '\ufeff{"servers": {"a": {"serverUrl": "https://a.example", "type": "sse"},}} // VS Code')
     file = read_client_file(path)
     assert [(server.kind, server.shown) for server in file.servers] == [("sse", "https://a.example")]

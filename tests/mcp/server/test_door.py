@@ -193,6 +193,27 @@ def test_mcp_22_std_37_d71_arguments_that_are_no_object_are_invalid_parameters(v
     run(main())
 
 
+@pytest.mark.parametrize("era", ERAS)
+def test_p86_null_for_an_argument_that_was_left_open_is_none_at_all(era: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}, "u": {"type": ["string", "null"]}, "need": {"type": "string"}},
+        "required": ["need"],
+        "additionalProperties": False,
+    }
+
+    async def main() -> None:
+        async with DoorBench() as bench:
+            bench.tools.add("Echo", says, parameters=schema)
+            async with bench.client(era) as client:
+                assert not (await client.call_tool("Echo", {"n": None, "u": None, "need": "x"})).is_error
+                refused = await client.call_tool("Echo", {"need": None})
+                assert refused.is_error and "$.need" in refused.content[0].text
+            assert [dict(call.arguments) for call in bench.tools.calls] == [{"u": None, "need": "x"}]
+
+    run(main())
+
+
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25", MODERN])
 def test_mcp_22_d71_all_other_faults_are_results_that_name_the_path(version: str) -> None:
     """STD-37: keys that a closed schema does not know are refused too."""
