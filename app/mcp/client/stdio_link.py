@@ -179,9 +179,8 @@ class StdioLink:
         """The messages of a line: one, or those of a batch (revision 2025-03-26); none when it is neither."""
         try:
             if line.lstrip()[:1] == b"[":
-                batch = strict_json(line.decode())
-                parsed = [types.jsonrpc_message_adapter.validate_python(item, by_name=False) for item in batch]
-                messages = parsed[:MAX_BATCH]
+                batch = strict_json(line.decode())[:MAX_BATCH]  # before each is looked at, which takes its time
+                messages = [types.jsonrpc_message_adapter.validate_python(item, by_name=False) for item in batch]
             else:
                 messages = [types.jsonrpc_message_adapter.validate_json(line, by_name=False)]
         except (ValidationError, ValueError, RecursionError):
