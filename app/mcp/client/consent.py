@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.config.durable import write_atomic
@@ -104,13 +104,15 @@ class Consents:
 
     ``identity`` names what is behind a server's name, such as a digest of its command or address: a list that was kept
     for another one is not used, its pins hold all the same. Files are read at each use, so several processes may share
-    the folder. Where it cannot be written, what is known stays in force and the log says so.
+    the folder. Where it cannot be written, the log says so, what is known stays in force, and what is seen holds for
+    the life of this object.
     """
 
     def __init__(self, home: Path, events: EventSink) -> None:
         self._folder = home / CONSENT_FOLDER
         self._events = events
         self._told: list[Callable[[str], None]] = []
+        self._unkept: dict[str, _Record] = {}
 
     def changed(self, told: Callable[[str], None]) -> None:
         """Call ``told`` with a server's name when a person has consented to changed tools of it."""
@@ -183,6 +185,9 @@ class Consents:
         self, server: str, listed: Sequence[dict[str, Json]], identity: str, *, keep: bool = True
     ) -> tuple[Judged, tuple[str, ...], tuple[str, ...]]:
         record = self._read(server)
+        unkept = self._unkept.get(server)
+        if unkept is not None and unkept.data == record.data:
+            record = replace(unkept, known={name: replace(one) for name, one in unkept.known.items()})
         before = {name: one.pending for name, one in record.known.items()}
         # What nobody ever accepted is new again when it comes back.
         record.known = {name: one for name, one in record.known.items() if one.accepted}
@@ -208,6 +213,9 @@ class Consents:
         record.identity, record.has_list = identity, True
         if keep:
             self._write(server, record)
+            self._unkept.pop(server, None)
+        else:
+            self._unkept[server] = record
         return _judged(record), tuple(added), tuple(news)
 
     def _accept(self, server: str, names: Mapping[str, str] | None) -> tuple[str, ...]:

@@ -193,6 +193,34 @@ def test_a_full_disk_changes_no_judgement(tmp_path: Path, monkeypatch: pytest.Mo
     assert the_file(tmp_path).read_bytes() == before
 
 
+def test_with_a_full_disk_what_was_seen_holds_as_long_as_the_program_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that fills the disk, or a home that cannot be written, must not switch consent off."""
+    heard = Heard()
+    consents = Consents(tmp_path, heard)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        assert names(judged(consents, tool("a"))) == (["a"], [])
+        assert names(judged(consents, tool("a", "evil"), tool("b"))) == (["b"], ["a"])
+        assert len(heard.events) == 1
+    assert names(judged(consents, tool("a", "evil"))) == ([], ["a"])
+    assert names(judged(Consents(tmp_path, Heard()), tool("a", "evil"), tool("b", "evil"))) == ([], ["a", "b"])
+
+
+def test_a_file_that_is_a_link_in_a_circle_trusts_nobody(tmp_path: Path) -> None:
+    consents = Consents(tmp_path, Heard())
+    judged(consents, tool("a"))
+    path = the_file(tmp_path)
+    path.unlink()
+    path.symlink_to(path.name)
+    assert names(judged(consents, tool("a"))) == ([], ["a"])
+
+
 def test_two_processes_lose_nothing_of_each_other(tmp_path: Path) -> None:
     async def main() -> None:
         one, two = Consents(tmp_path, Heard()), Consents(tmp_path, Heard())
