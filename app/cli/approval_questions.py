@@ -32,18 +32,20 @@ def decision(line: str) -> tuple[bool, str] | None:
 def shown(one: Mapping[str, Json]) -> str:
     """A call that waits as people read it; nothing in it can play tricks with the terminal, or look like another one.
 
-    The first line is ours alone, since ``maid`` is whatever a model wrote; lines of arguments are indented.
+    The first line is ours alone, since ``maid`` is whatever a model wrote, and names of tools come from afar; lines of
+    arguments are indented.
     """
     left = one.get("approvalTtlMs")
     seconds = int(left) // 1000 if isinstance(left, int | float) else 0
     by = f"{' '.join(str(one['maid']).split())}, " if one.get("maid") else ""
+    tool = " ".join(str(one.get("toolName")).split())
     head = both(f"还有 {seconds} 秒", f"{seconds} s left")
     question = one.get("question")
     if isinstance(question, Mapping):
         asker = " ".join(str(question.get("server")).split())
         by = both(f"MCP 服务器 {asker} 提问", f"asked by MCP server {asker}") + ", "
     return printable_lines(
-        f"{one['requestId']}  {one.get('toolName')}  ({by}{one.get('source')}, {head})\n{pretty_json(one.get('args'))}"
+        f"{one['requestId']}  {tool}  ({by}{one.get('source')}, {head})\n{pretty_json(one.get('args'))}"
     )
 
 

@@ -16,7 +16,8 @@ from app.config.problem import Problem
 from app.config.snapshot import Config
 from app.errors import ConfigError, VcpError, both
 from app.extend import Json
-from app.mcp.client.consent import ChangedTool, Consents
+from app.mcp.client.changed_tool import ChangedTool
+from app.mcp.client.consent import Consents
 from app.mcp.client.server_entry import ServerEntry
 from app.mcp.client.servers import McpServers
 from app.mcp.client.servers_file import FILE_NAME, NO_SERVERS, ServersFileError, ServerTable, read_servers_file
@@ -173,7 +174,7 @@ async def _one(
     for line in _changes(changed):
         print(printable(line))
     if changed and accepting is not None:
-        accepted = await accept(accepting, consents, status.name)
+        accepted = await accept(accepting, consents, status.name, {tool.name: tool.digest for tool in changed})
         print(f"{both('已确认', 'accepted')}: {printable(', '.join(accepted))}")
     elif changed:
         print(both("要使用新的描述", "to use them as they are now") + f": vcp mcp-check {status.name} --accept")

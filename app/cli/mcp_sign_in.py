@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -50,13 +51,16 @@ async def sign_out(home: Path, entry: ServerEntry) -> int:
     return EXIT_OK
 
 
-async def accept(config: Config, consents: Consents, server: str) -> tuple[str, ...]:
-    """Consent to the changed tools of a server, through the server that runs in this home where there is one."""
+async def accept(config: Config, consents: Consents, server: str, shown: Mapping[str, str]) -> tuple[str, ...]:
+    """Consent to the changed tools of a server, through the server that runs in this home where there is one.
+
+    ``shown`` has the digest of what the person has seen of each.
+    """
     owner = owner_of(config.home)
     if owner is None or not owner.address:
-        return await consents.accept(server)
+        return await consents.accept(server, shown)
     path = f"/v1/mcp/servers/{quote(server, safe='')}/consent"
-    status, value = await ask(owner, server_key(config).value, "POST", path, {})
+    status, value = await ask(owner, server_key(config).value, "POST", path, {"tools": dict(shown)})
     tools = value.get("tools") if isinstance(value, dict) else None
     if status != 200 or not isinstance(tools, list):
         said = value.get("error") if isinstance(value, dict) else ""

@@ -22,7 +22,10 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
     to belongs to the machine. ``mode`` is subject to the process's umask. When this returns the content is on the disk.
     Raises OSError, and then the old content is untouched.
     """
-    target = path.resolve() if path.is_symlink() else path
+    try:
+        target = path.resolve() if path.is_symlink() else path
+    except RuntimeError:  # what some versions of Python raise for links that lead in a circle
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(target.lstat().st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))

@@ -16,7 +16,10 @@ _SHARED = "zone_time_message"  # the attribute of a record for what its handlers
 
 _OFFSET_AT = len("2026-01-05 08:30:00")
 
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""What ends a line, drives a terminal, turns round what is read, or is not seen at all."""
 
 _PATH = re.compile(r"(?<![\w:/.~…-])(?:/[^\s/:;,'\"<>|()]+){2,}/?|\b[A-Za-z]:\\[^\s:;,'\"<>|()]+")
 

@@ -20,6 +20,7 @@ MAX_CALLS = 4096
 MAX_PIECES_CHARS = 64 * 1024 * 1024
 """Most characters of all calls of one reply."""
 
+_KNOWN_FIELDS = frozenset(("index", "id", "type", "function"))
 _PIECE_CHARS = 32  # what a piece counts beside its text, so that empty ones have a limit too
 _PARSE_FACTOR = 4  # characters may be read so often to see whether arguments are whole
 
@@ -183,7 +184,8 @@ class NativeCallSorter:
         if name and not call.arguments:
             call.name = self._joined(call.name, name)
         call.feed(piece, arguments)
-        self._chars += len(name) + len(arguments) + _PIECE_CHARS
+        more = sum(len(key) + _size(value) for key, value in piece.items() if key not in _KNOWN_FIELDS)
+        self._chars += len(name) + len(arguments) + len(_text(piece.get("id"))) + more + _PIECE_CHARS
         if self._chars > MAX_PIECES_CHARS:
             raise NativeCallsError(f"function calls of more than {MAX_PIECES_CHARS} characters")
 
@@ -281,7 +283,7 @@ class _Call:
             self.arguments.append(arguments)
             self.size += len(arguments)
         for key, value in piece.items():
-            if key not in ("index", "id", "type", "function") and value is not None:
+            if key not in _KNOWN_FIELDS and value is not None:
                 self.extra[key] = value
 
     def numbered(self, piece: Any) -> Any:
@@ -297,6 +299,13 @@ def _index(piece: Mapping[str, Any]) -> int | None:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _size(value: Any) -> int:
+    try:
+        return len(value) if isinstance(value, str) else len(compact_json(value))
+    except RecursionError:
+        raise NativeCallsError("function calls with something nested too deeply") from None
 
 
 def _function(piece: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import tzinfo
 
 from app.errors import TaskRefusedError, both
-from app.extend import CallContext, Clock, Door, ErrorKind, Json, ToolCall, ToolResult, ToolSpec
+from app.extend import GROUPS, CallContext, Clock, Door, ErrorKind, Json, ToolCall, ToolResult, ToolSpec
 from app.protocol.arguments import fold
 from app.protocol.markers import KEY_TIMELY_CONTACT, KEY_TOOL_PASSWORD
 from app.schedule.intake import Intake
@@ -25,7 +25,8 @@ class TimelyContactGuard:
 
     It stands behind the guard that asks for the code: a scheduled call has been checked when the task is made, and the
     code is not kept (D30). The name of the argument is recognised in other spellings, as all reserved names are (D4).
-    A blank one means now. Calls that no tool could run are let pass: they get the usual answer at once.
+    A blank one means now. Calls that no tool could run are let pass: they get the usual answer at once. So are those of
+    tools that only lead to others: what they lead to is put off under its own name, after the rules of this door.
     """
 
     def __init__(
@@ -44,7 +45,9 @@ class TimelyContactGuard:
     async def check(self, spec: ToolSpec | None, call: ToolCall, context: CallContext) -> ToolResult | None:
         """None when the call is for now; else the receipt, or why it was not put off."""
         wanted = timely_contact(call.arguments)
-        if wanted is None or spec is None or not spec.callable or context.door is Door.SCHEDULE:
+        if wanted is None or spec is None or not spec.callable or spec.origin == GROUPS:
+            return None
+        if context.door is Door.SCHEDULE:
             return None
         zone, now = self._zone(), self._clock()
         try:

@@ -12,6 +12,7 @@ from app.config.snapshot import Config
 from app.errors import both
 from app.extend import ApprovalAsked, ApprovalSettled, Event, Json, Reloaded
 from app.hub.approval.guard import Approvals
+from app.hub.approval.request import fitted
 from app.hub.masks import Masks
 from app.observe.bus import EventBus
 from app.services.in_force import InForce
@@ -32,6 +33,9 @@ INSTRUCTIONS = both(
     "approval before they run.",
 )
 """What a client's model is told of this server."""
+
+FORM_CHARS = 3_000
+"""About so many characters of a call's arguments stand in the form of its client."""
 
 _OPERATOR_VALUE = re.compile(r"\{\{(Port|(?:Tar|Var)[^{}\r\n]*)\}\}")
 
@@ -139,7 +143,8 @@ def mcp_door(
 def _shown_by(approvals: Approvals) -> Callable[[str], Mapping[str, Json] | None]:
     def shown(request_id: str) -> Mapping[str, Json] | None:
         pending = approvals.find(request_id)
-        return None if pending is None else pending.arguments
+        # Each argument has its share of the room: a long one must not push what it is followed by out of sight.
+        return None if pending is None else fitted(pending.arguments, FORM_CHARS)
 
     return shown
 

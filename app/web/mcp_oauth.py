@@ -38,6 +38,10 @@ KEYS_SECONDS = 600.0
 AGAIN_SECONDS = 30.0
 """Shortest pause between two questions for the same document, whatever tokens come."""
 
+MAX_ASKING = 16
+MAX_WAITING = 500
+"""Questions about tokens at a time, and tokens that wait for their turn: whoever has no key may send any number."""
+
 CHECKED_SECONDS = 30.0
 CHECKED_TOKENS = 1000
 """How long, and for how many tokens, the authorization server is not asked about one again."""
@@ -108,6 +112,8 @@ class TokenCheck:
         self._documents: OrderedDict[str, tuple[float, Mapping[str, Json]]] = OrderedDict()
         self._asked: OrderedDict[str, float] = OrderedDict()
         self._lock = asyncio.Lock()
+        self._asking = asyncio.Semaphore(MAX_ASKING)
+        self._waiting = 0
         self._checked: OrderedDict[bytes, _Checked] = OrderedDict()
 
     async def principal(self, token: str, resource: Resource) -> Principal:
@@ -169,12 +175,19 @@ class TokenCheck:
         address = resource.introspection or (await self._metadata(resource)).get("introspection_endpoint")
         if not isinstance(address, str):
             raise WrongTokenError(why="it is no JWT, and nobody is there to ask about others")
-        said = await self._fetched(
-            "POST",
-            address,
-            data={"token": token, "token_type_hint": "access_token"},
-            auth=httpx.BasicAuth(resource.client, resource.secret) if resource.client else None,
-        )
+        if self._waiting >= MAX_WAITING:
+            raise IssuerError
+        self._waiting += 1
+        try:
+            async with self._asking:
+                said = await self._fetched(
+                    "POST",
+                    address,
+                    data={"token": token, "token_type_hint": "access_token"},
+                    auth=httpx.BasicAuth(resource.client, resource.secret) if resource.client else None,
+                )
+        finally:
+            self._waiting -= 1
         if said.get("active") is not True:
             raise WrongTokenError(why="it is not active")
         issuer = said.get("iss")

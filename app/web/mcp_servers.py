@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app.chat.payload import loads_request
 from app.errors import BadRequestError, NotFoundError, both
 from app.extend import Json
-from app.mcp.client.consent import ChangedTool
+from app.mcp.client.changed_tool import ChangedTool
 from app.mcp.client.status import ServerState, ServerStatus
 from app.services import Services
 from app.web.body import ClientGoneError, read_body
 from app.web.errors import JsonResponse
 from app.web.openapi import described as documented
 
-BODY_LIMIT = 256 * 1024
+BODY_LIMIT = 2 * 1024 * 1024
 """Bytes of a request body."""
 
 MAX_CHANGED = 50
@@ -26,9 +29,19 @@ MAX_DIFF_CHARS = 20_000
 
 _CONSENT = documented(
     "application/json",
-    {"type": "object", "properties": {"tools": {"type": "array", "items": {"type": "string"}}}},
+    {
+        "type": "object",
+        "properties": {
+            "tools": {
+                "oneOf": [
+                    {"type": "array", "items": {"type": "string"}},
+                    {"type": "object", "additionalProperties": {"type": "string"}},
+                ]
+            }
+        },
+    },
     "Names of the tools that may be used again",
-    (400, 404, 408, 413, 415),
+    (400, 404, 408, 409, 413, 415),
 )
 
 
@@ -75,7 +88,7 @@ async def _told(services: Services, status: ServerStatus) -> Json:
     }
     if status.changed:
         changed = await trust.consents.changes(status.name)
-        facts["changed"] = [_change(tool) for tool in changed[:MAX_CHANGED]]
+        facts["changed"] = await asyncio.to_thread(lambda: [_change(tool) for tool in changed[:MAX_CHANGED]])
         facts["alsoChanged"] = [tool.name for tool in changed[MAX_CHANGED:]]
     needed = trust.needed(status.name)
     if needed is not None:
@@ -90,11 +103,15 @@ def _change(tool: ChangedTool) -> Json:
         "old": str(tool.old.get("description") or "")[:MAX_TEXT_CHARS],
         "new": str(tool.new.get("description") or "")[:MAX_TEXT_CHARS],
         "diff": tool.diff()[:MAX_DIFF_CHARS],
+        "digest": tool.digest,
     }
 
 
-def _tools(data: bytes) -> list[str] | None:
-    """The names in a body, None for all; BadRequestError for a body that says neither."""
+def _tools(data: bytes) -> dict[str, str] | None:
+    """The names in a body, each with the digest of what was shown or nothing; None for all.
+
+    Raises BadRequestError for a body that says neither.
+    """
     if not data.strip():
         return None
     try:
@@ -104,8 +121,16 @@ def _tools(data: bytes) -> list[str] | None:
     tools = body.get("tools") if isinstance(body, dict) else 0
     if tools is None:
         return None
-    if not isinstance(tools, list) or not all(isinstance(name, str) for name in tools):
+    named = dict.fromkeys(tools, "") if isinstance(tools, list) and _are_texts(tools) else tools
+    if not isinstance(named, dict) or not _are_texts(named.values()):
         raise BadRequestError(
-            both("tools 应是工具名称的列表，可省略", "tools should be a list of names of tools, and may be missing")
+            both(
+                "tools 应是工具名称的列表，或名称到 digest 的对象，可省略",
+                "tools should be a list of names of tools, or an object of digests by name, and may be missing",
+            )
         )
-    return [str(name) for name in tools]
+    return named
+
+
+def _are_texts(values: Iterable[Json]) -> bool:
+    return all(isinstance(value, str) for value in values)

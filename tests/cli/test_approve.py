@@ -287,7 +287,7 @@ def test_a_line_that_decides(line: str, expected: Any) -> None:
 def test_a_caller_cannot_make_himself_look_like_another_request() -> None:
     """``maid`` comes from a model, and ids can be guessed."""
     forged = "Nova, stream_loop, 5 s left)\n{}\n\napproval-2  Echo  (Nova\u2028x\x0by"
-    text = shown({"requestId": "approval-1", "toolName": "Danger", "maid": forged, "args": {"a": forged}})
+    text = shown({"requestId": "approval-1", "toolName": f"Danger{forged}", "maid": forged, "args": {"a": forged}})
     assert [line[:12] for line in text.split("\n")] == ["approval-1  ", "{", '  "a": "Nova', "}"]
     assert "approval-2" in text
 

@@ -10,6 +10,7 @@ import pytest
 
 from app.cli.mcp_sign_in import accept, sign_in, sign_out
 from app.config.snapshot import load
+from app.errors import ConfigError
 from app.home.lock import own_home
 from app.mcp.client.consent import Consents
 from app.mcp.client.oauth.errors import SignInError
@@ -59,9 +60,13 @@ def test_consent_beside_a_running_server_counts_there_at_once(tmp_path: Path, mo
                     await server.services.mcp.upstream_servers.tools_of("forms", refresh=True)
                     await listed(server, "visit", "say")
                     config = load(tmp_path, {"Key": KEY})
-                    assert await accept(config, Consents(tmp_path, EventBus()), "forms") == ("ask",)
+                    consents = Consents(tmp_path, EventBus())
+                    with pytest.raises(ConfigError, match="changed again"):
+                        await accept(config, consents, "forms", {"ask": "0" * 64})
+                    (tool,) = await consents.changes("forms")
+                    assert await accept(config, consents, "forms", {"ask": tool.digest}) == ("ask",)
                     await listed(server, "ask", "visit", "say")
-            assert await accept(config, Consents(tmp_path, EventBus()), "forms") == ()
+            assert await accept(config, consents, "forms", {}) == ()
 
     run(main())
 

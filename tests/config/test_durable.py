@@ -40,6 +40,12 @@ def test_a_link_stays_a_link_and_its_target_is_replaced(tmp_path: Path) -> None:
     assert target.read_bytes() == b"new"
 
 
+def test_a_link_that_leads_in_a_circle_is_an_error_of_the_system(tmp_path: Path) -> None:
+    (tmp_path / "file").symlink_to("file")
+    with pytest.raises(OSError, match="symbolic links"):
+        write_atomic(tmp_path / "file", b"new")
+
+
 def test_a_link_to_something_that_is_no_file_never_makes_a_file_of_it(tmp_path: Path) -> None:
     """A link to a device, followed by a server with the rights of root, would replace the device for everybody."""
     special, link = tmp_path / "special", tmp_path / "file.txt"

@@ -21,7 +21,9 @@ def written(message: str, *arguments: object, fault: BaseException | None = None
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("end", ["\n", "\r", "\x85", "\u2028", "\x0b", "\x1b[2K", "\0", "\ud800"])
+@pytest.mark.parametrize(
+    "end", ["\n", "\r", "\x85", "\u2028", "\x0b", "\x1b[2K", "\0", "\ud800", "\u202e", "\u2066", "\U000e0041"]
+)
 def test_a_message_is_one_line(end: str) -> None:
     line = written("tool %s", f"a{end}INFO: forged")
     assert len(line.splitlines()) == 1

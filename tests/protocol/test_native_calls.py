@@ -293,7 +293,35 @@ def flood_of_nothing(sorter: NativeCallSorter) -> None:
         sorter.take(0, [{"index": 0}])
 
 
-@pytest.mark.parametrize("flood", [flood_of_calls, flood_of_arguments, flood_of_nothing])
+def flood_of_ids(sorter: NativeCallSorter) -> None:
+    for number in range(native_calls.MAX_CALLS):
+        sorter.take(0, [piece(number, f"{number}" + "i" * 4096, "news", "{}")])
+
+
+def flood_of_further_fields(sorter: NativeCallSorter) -> None:
+    """They are kept, since providers want theirs back."""
+    for number in range(native_calls.MAX_CALLS):
+        sorter.take(0, [{**piece(0, "a", "Echo", ""), f"field-{number}": {"x": "y" * 4096}}])
+
+
+def deep_further_field(sorter: NativeCallSorter) -> None:
+    deep: Any = []
+    for _ in range(5000):
+        deep = [deep]
+    sorter.take(0, [{**piece(0, "a", "Echo", ""), "field": deep}])
+
+
+FLOODS = [
+    flood_of_calls,
+    flood_of_arguments,
+    flood_of_nothing,
+    flood_of_ids,
+    flood_of_further_fields,
+    deep_further_field,
+]
+
+
+@pytest.mark.parametrize("flood", FLOODS)
 def test_a_reply_without_end_is_broken_off(
     flood: Callable[[NativeCallSorter], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -244,7 +244,10 @@ def answering(action: str, content: dict[str, Any] | None, forms: list[str]) -> 
 def test_a_dangerous_call_is_asked_about_at_the_client_that_called(
     tmp_path: Path, era: str, action: str, content: dict[str, Any] | None, runs: bool
 ) -> None:
-    """Spec 7.6, MCP-30: the form shows the arguments, without passwords; declined is rejected."""
+    """Spec 7.6, MCP-30: the form shows the arguments, without passwords; declined is rejected.
+
+    However long one argument is, those behind it are shown.
+    """
 
     async def main() -> None:
         tools, forms = Tools("Danger", "Harmless"), []
@@ -253,7 +256,8 @@ def test_a_dangerous_call_is_asked_about_at_the_client_that_called(
             async with client_of(server.services, era, elicitation_callback=callback) as client:
                 assert not (await client.call_tool("Harmless.Read", {})).is_error
                 assert forms == []
-                result = await client.call_tool("Danger.Delete", {"what": "all", "tool_password": "123456"})
+                given = {"note": "x" * 20_000, "what": "all", "tool_password": "123456"}
+                result = await client.call_tool("Danger.Delete", given)
                 assert result.is_error is not runs
                 assert len(forms) == 1 and '"what": "all"' in forms[0] and "123456" not in forms[0]
                 assert tools.names == (["Harmless", "Danger"] if runs else ["Harmless"])

@@ -108,6 +108,15 @@ def test_an_mcp_client_may_be_shown_the_two_tools_alone(tmp_path: Path) -> None:
                 given = {"group": "birds", "name": "Parrot", "args": {"text": "x"}}
                 assert not (await client.call_tool("call-modular-tool", given)).is_error
                 assert (await client.call_tool("call-modular-tool", {**given, "name": "Shell"})).is_error
+                # Put off, the call would come back by a door that denies nothing.
+                later = {"timely_contact": "2999-01-01-00:00"}
+                for wanted in ({**given, **later}, {**given, "args": later}):
+                    assert (await client.call_tool("call-modular-tool", {**wanted, "name": "Shell"})).is_error
+                assert not list((tmp_path / "VCPTimedContacts").glob("*.json"))
+                assert not (await client.call_tool("call-modular-tool", {**given, **later})).is_error
+                (task,) = (tmp_path / "VCPTimedContacts").glob("*.json")
+                call = json.loads(task.read_text("utf-8"))["tool_call"]
+                assert call == {"tool_name": "Parrot", "arguments": {"text": "x"}}
 
     run(main())
 

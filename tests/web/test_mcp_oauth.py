@@ -27,9 +27,11 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
+from app.web import mcp_oauth
 from app.web.mcp_oauth import Resource, TokenCheck, metadata_addresses
 from app.web.mcp_token_errors import ExpiredTokenError, IssuerError, ScopeError, WrongTokenError
 from tests.server import ECHO, Running, run, running, write_plugin
+from tests.waiting import until
 from tests.web.authorization_server import EC, ED, RSA, AuthorizationServer, authorization_server, public
 from tests.web.mcp_posts import NOWHERE, initialize, modern, opened, post, request
 
@@ -228,6 +230,38 @@ def test_an_authorization_server_that_cannot_be_asked_is_no_fault_of_the_token()
             other = Resource(RESOURCE, issuer.issuer + "/tenant", ())
             with pytest.raises(IssuerError):
                 await check.principal(issuer.token(), other)
+
+    run(main())
+
+
+def test_a_flood_of_words_asks_the_authorization_server_a_few_questions_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever has no key can send any number of them, and the answers may be slow."""
+    monkeypatch.setattr(mcp_oauth, "MAX_WAITING", 40)
+    asking: list[int] = []
+    running = 0
+    go = asyncio.Event()
+
+    async def slow(request: httpx.Request) -> httpx.Response:
+        nonlocal running
+        running += 1
+        asking.append(running)
+        await go.wait()
+        running -= 1
+        return httpx.Response(200, json={"active": False})
+
+    async def main() -> None:
+        resource = Resource(RESOURCE, "https://issuer.example", (), introspection="https://issuer.example/introspect")
+        async with httpx.AsyncClient(transport=httpx.MockTransport(slow)) as http:
+            check = TokenCheck(http, Clock(), Clock())
+            flood = [asyncio.create_task(check.principal(f"word-{number}", resource)) for number in range(60)]
+            await until(lambda: len(asking) == mcp_oauth.MAX_ASKING)
+            await until(lambda: sum(task.done() for task in flood) == 20)
+            go.set()
+            faults = await asyncio.gather(*flood, return_exceptions=True)
+        assert max(asking) == mcp_oauth.MAX_ASKING
+        assert [type(fault) for fault in faults] == [WrongTokenError] * 40 + [IssuerError] * 20
 
     run(main())
 

@@ -54,7 +54,10 @@ def test_a_changed_tool_is_hidden_shown_and_comes_back_with_consent(tmp_path: Pa
         assert messages == [{"type": "mcp_tools_changed", "data": {"server": "forms", "tools": ["ask", "say"]}}]
 
         path = "/v1/mcp/servers/forms/consent"
-        assert (await server.client.post(path, json={"tools": ["ask"]})).json() == {"server": "forms", "tools": ["ask"]}
+        shown = {facts["changed"][0]["name"]: facts["changed"][0]["digest"]}
+        again = await server.client.post(path, json={"tools": {"ask": facts["changed"][1]["digest"]}})
+        assert (again.status_code, "changed again" in again.json()["error"]) == (409, True)
+        assert (await server.client.post(path, json={"tools": shown})).json() == {"server": "forms", "tools": ["ask"]}
         await listed(server, "visit", "ask")
         assert (await server.client.post(path)).json()["tools"] == ["say"]
         await listed(server, "ask", "visit", "say")
@@ -69,12 +72,14 @@ def test_a_changed_tool_is_hidden_shown_and_comes_back_with_consent(tmp_path: Pa
         ("forms", b'{"tools": ["ask"]}', 404),
         ("forms", b'{"tools": "ask"}', 400),
         ("forms", b'{"tools": [1]}', 400),
+        ("forms", b'{"tools": {"ask": 1}}', 400),
+        ("forms", b'{"tools": {"ask": "digest"}}', 404),
         ("forms", b"[]", 400),
         ("forms", b"{", 400),
         ("forms", b"\xff", 400),
         ("unknown", b"", 404),
         ("..%2f..%2fx", b"", 404),
-        ("forms", b" " * 300_000, 413),
+        ("forms", b" " * 2_100_000, 413),
         ("forms", b"", 200),
     ],
 )

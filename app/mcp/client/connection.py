@@ -249,8 +249,8 @@ class Connection:
         told = link.trouble()
         if error is not None and not told:
             told = (str(error) if not isinstance(error, ValidationError) else _misfit(error)) or type(error).__name__
-        told = told or both("连接已关闭", "the connection was closed")
-        more = f"{type(error).__name__}: {error}" if error is not None else ""
+        told = link.clean(told) or both("连接已关闭", "the connection was closed")
+        more = link.clean(f"{type(error).__name__}: {error}") if error is not None else ""
         return McpServerError(one_line(told), "\n".join(dict.fromkeys(part for part in (details, more) if part)))
 
     # --- what is asked ---------------------------------------------------------------------------------------------
@@ -363,8 +363,8 @@ class Connection:
         if link.trouble() and error.message in (*_UNKNOWN_WHY, link.trouble()):
             return self.failure(error)
         if error.code == types.PARSE_ERROR:
-            return ToolRefusedError(one_line(error.message))  # further lines hold parts of what came
-        return ToolRefusedError(f"{error.message[:2000]} ({error.code})")
+            return ToolRefusedError(one_line(link.clean(error.message)))  # further lines hold parts of what came
+        return ToolRefusedError(f"{link.clean(error.message)[:2000]} ({error.code})")
 
     # --- what the server tells -------------------------------------------------------------------------------------
 

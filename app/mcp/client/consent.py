@@ -12,15 +12,15 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import unified_diff
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.config.durable import write_atomic
 from app.config.file_lock import held
 from app.config.small_file import read_small
-from app.errors import ConfigError, NotFoundError, both
+from app.errors import ConfigError, NotFoundError, VcpError, both
 from app.extend import EventSink, Informed, Json
+from app.mcp.client.changed_tool import FIELDS, ChangedTool, Tool, canonical, digest_of
 
 CONSENT_FOLDER = Path(".vcp") / "mcp_tools"
 LOCK_FILE = "lock"
@@ -36,38 +36,21 @@ MAX_LISTED_CHARS = 8 * 1024 * 1024
 """Of all tools of one server; what is behind it is left out."""
 
 MAX_KEPT = 4_000
-"""Tools of one server that are remembered, those that it lists no longer too; so a tool that comes back is compared."""
+"""Tools of one server that are remembered, those that it lists no longer too; so a tool that comes back is compared.
 
-MAX_FILE_BYTES = 40 * 1024 * 1024
-MAX_DIFF_LINES = 400
+None is forgotten by what a server lists: where there is no room for more, new tools wait for a person as changed ones
+do.
+"""
 
-FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
-"""What of a tool a model or a person reads, and what a call depends on. The rest is neither kept nor compared."""
+ROOM_BYTES = 24 * 1024 * 1024
+"""There is room for new tools while the file is not larger."""
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
 
 TOOLS_CHANGED = "mcp_tools_changed"
 """Type of the message that tells panels of changed tools."""
 
-Tool = Mapping[str, Json]
-"""A tool as ``tools/list`` gives it, as JSON."""
-
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedTool:
-    """A tool that is hidden since it is another one than the one consented to; ``old`` is empty when that is lost."""
-
-    name: str
-    old: Tool
-    new: Tool
-
-    def diff(self) -> str:
-        """Both as lines of JSON, compared; at most ``MAX_DIFF_LINES`` lines."""
-        lines = list(unified_diff(_lines(self.old), _lines(self.new), "accepted", "listed now", lineterm="", n=2))
-        if len(lines) > MAX_DIFF_LINES:
-            more = len(lines) - MAX_DIFF_LINES
-            lines[MAX_DIFF_LINES:] = [both(f"……另有 {more} 行", f"… {more} further lines")]
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +59,21 @@ class Judged:
 
     allowed: tuple[Tool, ...] = ()
     changed: tuple[ChangedTool, ...] = ()
+
+
+class ChangedAgainError(VcpError):
+    """A tool is another one than the one that a person was shown and consented to."""
+
+    status = 409
+    code = "changed_again"
+
+    def __init__(self, server: str, name: str) -> None:
+        super().__init__(
+            both(
+                f"MCP 服务器 {server} 的工具 {name[:128]!r} 又变了，请重新查看后再确认",
+                f"tool {name[:128]!r} of MCP server {server} has changed again: look at it anew",
+            )
+        )
 
 
 @dataclass(slots=True)
@@ -89,12 +87,16 @@ class _Known:
 
 @dataclass(slots=True)
 class _Record:
-    """The file of one server; ``lost`` when there is one that cannot be used."""
+    """The file of one server; ``lost`` from when there was one that cannot be used until a person has consented.
+
+    ``data`` is what was read.
+    """
 
     identity: str
     known: dict[str, _Known]
     has_list: bool = False
     lost: bool = False
+    data: bytes = b""
 
 
 class Consents:
@@ -102,13 +104,15 @@ class Consents:
 
     ``identity`` names what is behind a server's name, such as a digest of its command or address: a list that was kept
     for another one is not used, its pins hold all the same. Files are read at each use, so several processes may share
-    the folder. Where it cannot be written, what is known stays in force and the log says so.
+    the folder. Where it cannot be written, the log says so, what is known stays in force, and what is seen holds for
+    the life of this object.
     """
 
     def __init__(self, home: Path, events: EventSink) -> None:
         self._folder = home / CONSENT_FOLDER
         self._events = events
         self._told: list[Callable[[str], None]] = []
+        self._unkept: dict[str, _Record] = {}
 
     def changed(self, told: Callable[[str], None]) -> None:
         """Call ``told`` with a server's name when a person has consented to changed tools of it."""
@@ -148,13 +152,15 @@ class Consents:
         """The tools of the last list that wait for a person's consent."""
         return (await asyncio.to_thread(lambda: _judged(self._read(server)))).changed
 
-    async def accept(self, server: str, names: Iterable[str] | None = None) -> tuple[str, ...]:
+    async def accept(self, server: str, names: Iterable[str] | Mapping[str, str] | None = None) -> tuple[str, ...]:
         """A person consents to changed tools of a server as they are listed now, to all or to those named.
 
-        Returns the names. Raises NotFoundError for one that has not changed, ConfigError when the file cannot be
-        written.
+        Names may come with the ``digest`` of what was shown: then the consent is to that alone, since a server may
+        change its tools again while a person reads. Returns the names. Raises NotFoundError for one that has not
+        changed, ChangedAgainError for another digest, ConfigError when the file cannot be written.
         """
-        accepted = await asyncio.to_thread(self._accept, server, None if names is None else list(names))
+        chosen = names if names is None or isinstance(names, Mapping) else dict.fromkeys(names, "")
+        accepted = await asyncio.to_thread(self._accept, server, chosen)
         if accepted:
             _log.info("a person consented to the changed tools of MCP server %s: %s", server, _names(accepted))
             for told in self._told:
@@ -179,35 +185,46 @@ class Consents:
         self, server: str, listed: Sequence[dict[str, Json]], identity: str, *, keep: bool = True
     ) -> tuple[Judged, tuple[str, ...], tuple[str, ...]]:
         record = self._read(server)
+        unkept = self._unkept.get(server)
+        if unkept is not None and unkept.data == record.data:
+            record = replace(unkept, known={name: replace(one) for name, one in unkept.known.items()})
         before = {name: one.pending for name, one in record.known.items()}
+        # What nobody ever accepted is new again when it comes back.
+        record.known = {name: one for name, one in record.known.items() if one.accepted}
         for one in record.known.values():
             one.listed = one.pending = None
         added, news = [], []
+        size = len(record.data)
         for place, tool in enumerate(listed):
             name = str(tool["name"])
             known = record.known.get(name)
             if known is None:
-                # Where the file is broken nobody can say what was accepted, so nothing is.
-                known = record.known[name] = _Known({} if record.lost else tool)
-                if not record.lost:
+                # Where the file is broken nobody can say what was accepted, so nothing is; nor where it is full.
+                size += len(canonical(tool))
+                taken = not record.lost and size <= ROOM_BYTES and len(record.known) < MAX_KEPT
+                known = record.known[name] = _Known(tool if taken else {})
+                if taken:
                     added.append(name)
             known.listed = place
-            if _digest(known.accepted) != _digest(tool):
+            if digest_of(known.accepted) != digest_of(tool):
                 known.pending = tool
-                if before.get(name) is None or _digest(before[name] or {}) != _digest(tool):
+                if before.get(name) is None or digest_of(before[name] or {}) != digest_of(tool):
                     news.append(name)
         record.identity, record.has_list = identity, True
         if keep:
             self._write(server, record)
+            self._unkept.pop(server, None)
+        else:
+            self._unkept[server] = record
         return _judged(record), tuple(added), tuple(news)
 
-    def _accept(self, server: str, names: Sequence[str] | None) -> tuple[str, ...]:
+    def _accept(self, server: str, names: Mapping[str, str] | None) -> tuple[str, ...]:
         try:
             self._make_folder()
             with held(self._folder / LOCK_FILE, LOCK_SECONDS):
                 record = self._read(server)
                 waiting = {name: one for name, one in record.known.items() if one.pending is not None}
-                for name in names or ():
+                for name, shown in (names or {}).items():
                     if name not in waiting:
                         raise NotFoundError(
                             both(
@@ -215,10 +232,17 @@ class Consents:
                                 f"no tool {name[:128]!r} of MCP server {server} waits for consent",
                             )
                         )
-                chosen = tuple(waiting) if names is None else tuple(dict.fromkeys(names))
+                    if shown and shown != digest_of(waiting[name].pending or {}):
+                        raise ChangedAgainError(server, name)
+                chosen = tuple(waiting if names is None else names)
+                full = len(record.data) > ROOM_BYTES or len(record.known) > MAX_KEPT
                 for name in chosen:
                     one = waiting[name]
                     one.accepted, one.pending = one.pending or one.accepted, None
+                if all(one.pending is None for one in record.known.values()):
+                    record.lost = False
+                    if full:  # a person has seen all that is there now; the rest only takes room
+                        record.known = {name: one for name, one in record.known.items() if one.listed is not None}
                 if chosen:
                     self._write(server, record)
                 return chosen
@@ -250,14 +274,17 @@ class Consents:
             return _Record("", {}, lost=True)
 
     def _write(self, server: str, record: _Record) -> None:
-        kept = sorted(record.known.items(), key=lambda one: one[1].listed is None)[:MAX_KEPT]
+        kept = sorted(record.known.items(), key=lambda one: one[1].listed is None)
         value = {
             "server": server,
             "identity": record.identity,
             "listed": record.has_list,
+            "lost": record.lost,
             "tools": [{"accepted": one.accepted, "pending": one.pending, "place": one.listed} for _name, one in kept],
         }
-        write_atomic(self._path(server), json.dumps(value, separators=(",", ":")).encode(), mode=0o600)
+        data = json.dumps(value, separators=(",", ":")).encode()
+        if data != record.data:  # most lists are as they were
+            write_atomic(self._path(server), data, mode=0o600)
 
 
 def _parsed(data: bytes) -> _Record:
@@ -278,7 +305,8 @@ def _parsed(data: bytes) -> _Record:
             raise ValueError("a tool in it has no name or no place")
         known[name] = _Known(accepted, pending, place)
     identity = value.get("identity")
-    return _Record(identity if isinstance(identity, str) else "", known, has_list=value.get("listed") is True)
+    identity = identity if isinstance(identity, str) else ""
+    return _Record(identity, known, value.get("listed") is True, value.get("lost") is True, data)
 
 
 def _judged(record: _Record) -> Judged:
@@ -319,32 +347,9 @@ def _usable(server: str, tools: Sequence[Tool]) -> list[dict[str, Json]]:
 def _size(tool: Tool) -> int | None:
     """Characters of it as JSON; None when it cannot be written, for instance for its depth."""
     try:
-        return len(_canonical(tool))
+        return len(canonical(tool))
     except (ValueError, TypeError, RecursionError):
         return None
-
-
-def _canonical(tool: Tool) -> str:
-    return json.dumps(tool, sort_keys=True, separators=(",", ":"))
-
-
-def _digest(tool: Tool) -> str:
-    return hashlib.sha256(_canonical(tool).encode()).hexdigest()
-
-
-def _lines(tool: Tool) -> list[str]:
-    """Texts line by line, so that a change inside a long description is seen."""
-    lines: list[str] = []
-    for field in FIELDS:
-        value = tool.get(field)
-        if isinstance(value, str):
-            lines.append(f"{field}:")
-            lines += [f"  {line}" for line in value.splitlines()]
-        elif value is not None:
-            lines.append(f"{field}:")
-            pretty = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
-            lines += [f"  {line}" for line in pretty.splitlines()]
-    return lines
 
 
 def _names(names: Sequence[str]) -> str:

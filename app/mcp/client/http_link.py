@@ -16,6 +16,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from app.errors import VcpError, both
+from app.mcp.client.entry_secrets import EntrySecrets
 from app.mcp.client.link import PROBE_SECONDS
 from app.mcp.client.server_entry import ServerEntry
 
@@ -57,6 +58,8 @@ class HttpLink:
         self._connect_seconds = connect_seconds
         self._auth = auth
         self._probe_seconds = probe_seconds
+        self._secrets = EntrySecrets(entry)
+        self.clean = self._secrets.clean
         self._failure = ""
         self._body = ""
         self.gone = asyncio.Event()
@@ -118,6 +121,7 @@ class HttpLink:
     async def _answered(self, response: httpx2.Response) -> None:
         """Bounds every answer, and keeps what was wrong with it."""
         request = response.request
+        self._secrets.sent(request.headers.get("authorization", ""))
         encoding = response.headers.get("content-encoding", "identity")
         limit: int | None = None
         if encoding.lower() != "identity":
@@ -137,13 +141,13 @@ class HttpLink:
         if self._old:
             self.gone.set()
         self.status = response.status_code
-        self._failure = f"HTTP {response.status_code} {response.reason_phrase}".strip()
+        self._failure = self.clean(f"HTTP {response.status_code} {response.reason_phrase}".strip())
         if not _is_stream(response):
             try:
                 body = await response.aread()
             except (httpx2.StreamError, httpx2.HTTPError):
                 body = b""
-            self._body = body[:KEPT_BODY].decode("utf-8", "replace")
+            self._body = self.clean(body.decode("utf-8", "replace"))[:KEPT_BODY]
             if _SESSION in request.headers:
                 lost = response.status_code == 404 or (response.status_code == 400 and b"session" in body.lower())
                 self.session_lost = self.session_lost or lost
@@ -163,8 +167,8 @@ class HttpLink:
             reason, code = "no answer to server/discover", types.METHOD_NOT_FOUND
         except (httpx2.HTTPError, httpx2.InvalidURL, OAuthFlowError, VcpError, OSError) as error:
             self.error = error
-            reason = _reason(error)
-            self._failure, self._body = reason, f"{type(error).__name__}: {error}"
+            reason = self.clean(_reason(error))
+            self._failure, self._body = reason, self.clean(f"{type(error).__name__}: {error}")
             if self._old:
                 self.gone.set()
             if request.method != "POST" or self._old:

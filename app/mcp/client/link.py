@@ -44,6 +44,10 @@ class Link(Protocol):
         """All that is known, for the person who runs the server; may be many lines."""
         ...
 
+    def clean(self, text: str) -> str:
+        """What the server said without the secrets of its entry."""
+        ...
+
 
 def one_line(text: str) -> str:
     """The first line, without the folders of paths, at most 200 characters."""

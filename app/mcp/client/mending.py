@@ -20,7 +20,7 @@ MAX_TOOL_NAME = 128
 MAX_TOOL_BYTES = 256 * 1024
 """Longest description with schemas of one tool, as JSON."""
 
-_NO_TOOL_NAME = re.compile(r"[\x00-\x20\x7f-\xa0「」\u2028\u2029\ud800-\udfff]")
+_NO_TOOL_NAME = re.compile("[ 「」]")
 _TEXTS = ("title", "description")
 _CONTENT = ("text", "image", "audio", "resource", "resource_link")
 _STRUCTURED = "structuredContent"
@@ -30,8 +30,8 @@ def tool_name_fault(name: Json) -> str:
     """Why no tool can have this name; empty when it can (MCP-55). The protocol advises more than is asked here."""
     if not isinstance(name, str) or not 0 < len(name) <= MAX_TOOL_NAME:
         return f"a name has 1 to {MAX_TOOL_NAME} characters"
-    if _NO_TOOL_NAME.search(name):
-        return "a name has no blanks, corner brackets or control characters"
+    if _NO_TOOL_NAME.search(name) or not name.isprintable():
+        return "a name has no blanks, corner brackets, control characters or such as nobody sees"
     return ""
 
 

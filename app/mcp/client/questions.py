@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -45,8 +46,15 @@ CALLERS_ROOTS = "client"
 """Among the roots of an entry: the folders of the client that called."""
 
 MAX_ROOTS = 100
-MAX_ANSWER_CHARS = 256 * 1024
-"""Of a form that a calling client filled in."""
+MAX_QUESTIONS_OF_A_CALL = 100
+"""So often a server may ask while one call of ours runs, whose time stands still meanwhile."""
+
+MAX_QUESTIONS_A_MINUTE = 60
+"""So often a server may ask at all; further questions reach nobody."""
+
+MINUTE = 60.0
+
+_TOO_MANY = ErrorData(code=INVALID_REQUEST, message="Too many questions")
 
 _log = logging.getLogger(__name__)
 
@@ -84,13 +92,14 @@ class AskingEntry(Protocol):
 class Running:
     """A call of ours at the server. While ``open`` questions wait for an answer, the call's time must stand still.
 
-    ``answered`` seconds have been spent on questions that are answered.
+    ``answered`` seconds have been spent on questions that are answered; ``asked`` is how many there were.
     """
 
     call: ToolCall
     context: CallContext
     open: int = 0
     answered: float = 0.0
+    asked: int = 0
 
 
 _CURRENT: ContextVar[Running | None] = ContextVar("mcp_call", default=None)
@@ -123,6 +132,7 @@ class Questions:
         self._sampling = sampling
         self._seconds = seconds
         self._running: list[Running] = []
+        self._times: deque[float] = deque()
         self.sampling_callback: SamplingFnT | None = self._sample if entry.sampling else None
         self.sampling_capabilities = SamplingCapability(tools=SamplingToolsCapability())
         self.elicitation_callback: ElicitationFnT | None = self._elicit
@@ -147,6 +157,21 @@ class Questions:
             return current
         return self._running[0] if len(self._running) == 1 else None
 
+    def _may_ask(self) -> bool:
+        """Count one more question; False for one too many, with which a server only wins time or wears people out."""
+        now = asyncio.get_running_loop().time()
+        while self._times and self._times[0] <= now - MINUTE:
+            self._times.popleft()
+        current = self._current()
+        meant = [current] if current is not None else self._running
+        if len(self._times) >= MAX_QUESTIONS_A_MINUTE or any(one.asked >= MAX_QUESTIONS_OF_A_CALL for one in meant):
+            _log.warning("MCP server %s asks too much: its question reaches nobody", self._server)
+            return False
+        self._times.append(now)
+        for one in meant:
+            one.asked += 1
+        return True
+
     @contextmanager
     def _asked(self) -> Iterator[Running | None]:
         """The current call, whose time stands still meanwhile; of calls that may be meant it does for all."""
@@ -167,6 +192,8 @@ class Questions:
     async def _sample(
         self, context: ClientRequestContext, params: CreateMessageRequestParams
     ) -> CreateMessageResult | CreateMessageResultWithTools | ErrorData:
+        if not self._may_ask():
+            return _TOO_MANY
         kind = CreateMessageResultWithTools if params.tools else CreateMessageResult
         asked = _as_json(params)
         with self._asked() as current:
@@ -200,6 +227,8 @@ class Questions:
             if fault := page_fault(url):
                 _log.warning("MCP server %s wants a person to visit a page that is refused: %s", self._server, fault)
                 return ElicitResult(action="decline")
+        if not self._may_ask():
+            return ElicitResult(action="decline")
         with self._asked() as current:
             answer = await self._from_caller(current, Question.ELICIT, _as_json(params))
             if answer is not None:
@@ -214,6 +243,8 @@ class Questions:
     # ------------------------------------------------------------------ folders
 
     async def _list_roots(self, context: ClientRequestContext) -> ListRootsResult | ErrorData:
+        if not self._may_ask():
+            return _TOO_MANY
         roots: list[Root] = []
         for path in self._entry.roots[:MAX_ROOTS]:
             if path == CALLERS_ROOTS:

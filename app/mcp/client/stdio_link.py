@@ -26,6 +26,7 @@ from pydantic import ValidationError
 
 from app.errors import both
 from app.mcp.client.child import SETTLE_SECONDS, STOP_SECONDS, ServerChild
+from app.mcp.client.entry_secrets import EntrySecrets
 from app.mcp.client.lines import Oversize
 from app.mcp.client.link import PROBE_SECONDS
 from app.mcp.client.server_entry import ServerEntry
@@ -50,6 +51,7 @@ STDERR_SECONDS = 10.0
 """So many lines of a server's standard error are logged in so many seconds."""
 
 JUNK_TOLD = 5
+JUNK_READ = 2_000
 SHOWN_CHARS = 200
 
 _HEAD_ID = re.compile(rb'^\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,18}|"[^"\\]{1,128}")')
@@ -81,7 +83,8 @@ class StdioLink:
         self._stop_seconds = stop_seconds
         self._child: ServerChild | None = None
         self._waiting: set[types.RequestId] = set()
-        self._quiet = QuietLog(entry.name)
+        self.clean = EntrySecrets(entry).clean
+        self._quiet = QuietLog(entry.name, self.clean)
         self._junk = 0
         self._junk_told = 0
         self._fault = ""
@@ -107,7 +110,7 @@ class StdioLink:
     def details(self) -> str:
         """The trouble and the last lines of the standard error."""
         tail = bytes(self._child.stderr).decode("utf-8", "replace").strip() if self._child is not None else ""
-        return "\n".join(part for part in (self.trouble(), tail) if part)
+        return "\n".join(part for part in (self.trouble(), self.clean(tail)) if part)
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[TransportStreams]:
@@ -179,9 +182,8 @@ class StdioLink:
         """The messages of a line: one, or those of a batch (revision 2025-03-26); none when it is neither."""
         try:
             if line.lstrip()[:1] == b"[":
-                batch = strict_json(line.decode())
-                parsed = [types.jsonrpc_message_adapter.validate_python(item, by_name=False) for item in batch]
-                messages = parsed[:MAX_BATCH]
+                batch = strict_json(line.decode())[:MAX_BATCH]  # before each is looked at, which takes its time
+                messages = [types.jsonrpc_message_adapter.validate_python(item, by_name=False) for item in batch]
             else:
                 messages = [types.jsonrpc_message_adapter.validate_json(line, by_name=False)]
         except (ValidationError, ValueError, RecursionError):
@@ -196,7 +198,7 @@ class StdioLink:
             return
         self._junk_told += 1
         if self._junk_told <= JUNK_TOLD:
-            shown = line[:SHOWN_CHARS].decode("utf-8", "replace").strip()
+            shown = self.clean(line[:JUNK_READ].decode("utf-8", "replace").strip())[:SHOWN_CHARS]
             last = "; further ones are not told" if self._junk_told == JUNK_TOLD else ""
             log.warning(
                 "[%s] printed a line of %d bytes that is no message: %r%s", self._entry.name, len(line), shown, last
@@ -255,8 +257,11 @@ class StdioLink:
 class QuietLog:
     """Logs the lines of one server, and no more of them than people can read."""
 
-    def __init__(self, server: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, server: str, clean: Callable[[str], str] = str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._server = server
+        self._clean = clean
         self._clock = clock
         self._since = clock()
         self._lines = 0
@@ -270,4 +275,4 @@ class QuietLog:
             self._since, self._lines = now, 0
         self._lines += 1
         if self._lines <= STDERR_LINES:
-            server_log.info("[%s] %s", self._server, line)
+            server_log.info("[%s] %s", self._server, self._clean(line))

@@ -26,7 +26,9 @@ from app.extend import (
 )
 from app.mcp.groups.groups import Group, Groups, GroupSet, Member, brief
 from app.mcp.groups.texts import CALL_TOOL, GET_TOOLS, call_description, get_description
+from app.protocol.arguments import fold
 from app.protocol.json_text import compact_json
+from app.protocol.markers import KEY_TIMELY_CONTACT
 from app.protocol.tolerant_json import tolerant_json
 from app.tools.catalogue import Listed
 from app.tools.offers import DoorRules
@@ -40,6 +42,7 @@ KNOWN_CHARS = 1_000
 DETAILS = ("brief", "full")
 
 _OWN = ("group", "name", "args")
+_TIMELY = fold(KEY_TIMELY_CONTACT)
 _TRANSPORT = ("progressToken",)
 _TRANSPORT_PREFIX = "io.modelcontextprotocol/"
 
@@ -310,6 +313,7 @@ def _issue(name: str, expected: str, value: Json) -> dict[str, Json]:
 def _inner_arguments(call: ToolCall) -> tuple[dict[str, Json], dict[str, str]]:
     """What the group's tool is given: ``args``, and the further arguments of a call that was written as text.
 
+    When it is to run is said of that tool, wherever it stands: put off later, this call would have passed its door.
     Raises VcpError for ``args`` that are no object. Texts are converted by the tool's schema, as in any call of text.
     """
     given = call.arguments.get("args")
@@ -322,7 +326,8 @@ def _inner_arguments(call: ToolCall) -> tuple[dict[str, Json], dict[str, str]]:
     if given is not None and not isinstance(given, dict):
         raise _ArgumentsError(both("args 应是 JSON 对象", "args must be a JSON object"))
     flat = {key: text for key, text in call.texts.items() if key not in _OWN and key in call.arguments}
-    arguments: dict[str, Json] = {**flat, **(given or {})}
+    time = {key: value for key, value in call.arguments.items() if fold(key) == _TIMELY}
+    arguments: dict[str, Json] = {**flat, **time, **(given or {})}
     if not call.texts:
         return arguments, {}
     return arguments, {key: value for key, value in arguments.items() if isinstance(value, str)}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import orjson
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from app.extend import Json
 from app.mcp.server.envelopes import envelope_fault
@@ -19,8 +19,11 @@ BATCH_VERSIONS = frozenset({"2024-11-05", "2025-03-26"})
 MAX_BATCH = 100
 """Messages in one batch."""
 
+Handle = Callable[[Json, Scope, Receive, Send], Awaitable[None]]
+"""Answers a message, given beside the request that holds it alone."""
 
-async def answer_batch(messages: Sequence[Json], handle: ASGIApp, scope: Scope, send: Send) -> None:
+
+async def answer_batch(messages: Sequence[Json], handle: Handle, scope: Scope, send: Send) -> None:
     """Run all messages at the same time; one array holds the answers to the requests among them, in their order.
 
     What a call tells while it runs (progress) has no place in such an answer. A batch without a request is accepted
@@ -40,7 +43,7 @@ async def answer_batch(messages: Sequence[Json], handle: ASGIApp, scope: Scope, 
         await Response(status_code=202)(scope, _nothing_more, send)
 
 
-async def _answer(message: Json, handle: ASGIApp, scope: Scope) -> Json | None:
+async def _answer(message: Json, handle: Handle, scope: Scope) -> Json | None:
     fault = envelope_fault(message)
     if fault is not None:
         return _error(fault.id, INVALID_REQUEST, fault.reason)
@@ -58,7 +61,7 @@ async def _answer(message: Json, handle: ASGIApp, scope: Scope) -> Json | None:
     async def collect(part: Message) -> None:
         sent.append(part.get("body", b""))
 
-    await handle({**scope}, receive, collect)
+    await handle(message, {**scope}, receive, collect)
     if "method" not in message or "id" not in message:
         return None
     return _reply(b"".join(sent), message["id"])

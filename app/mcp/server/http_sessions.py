@@ -73,6 +73,7 @@ class HttpSessions:
         self._max_sessions = max_sessions
         self._idle_seconds = idle_seconds
         self._versions: OrderedDict[str, str] = OrderedDict()
+        self._open: set[tuple[str, str]] = set()
         self._closing = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -134,7 +135,7 @@ class HttpSessions:
             if known not in BATCH_VERSIONS:
                 await _refuse(400, None, "a message is one JSON object", scope, receive, send)
             else:
-                await answer_batch(message, self._handle, scope, send)
+                await answer_batch(message, self._once, scope, send)
             return
         if message is not None:
             fault = envelope_fault(message)
@@ -147,7 +148,28 @@ class HttpSessions:
                 return
             if message.get("method") == "initialize":
                 send = self._remembering(message, send)
-        await self._handle(scope, self._receiving(receive, body), send)
+        await self._once(message, scope, self._receiving(receive, body), send)
+
+    async def _once(self, message: Json, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand a message to the SDK, unless its session has an open request of the same id (MCP-4).
+
+        The SDK would give both one stream, and one of them would never be answered. It writes ids as texts, so 7 and
+        "7" are one.
+        """
+        id = message.get("id") if isinstance(message, Mapping) and "method" in message else None
+        session = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
+        if id is None or session is None:
+            await self._handle(scope, receive, send)
+            return
+        key = session, str(id)
+        if key in self._open:
+            await _refuse(400, id, "a request of this session with the same id is open", scope, receive, send)
+            return
+        self._open.add(key)
+        try:
+            await self._handle(scope, receive, send)
+        finally:
+            self._open.discard(key)
 
     async def _wait_for_news(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
         """Serve a request that only waits: it ends, as if its client hung up, when the server is to stop (P83)."""

@@ -193,6 +193,34 @@ def test_a_full_disk_changes_no_judgement(tmp_path: Path, monkeypatch: pytest.Mo
     assert the_file(tmp_path).read_bytes() == before
 
 
+def test_with_a_full_disk_what_was_seen_holds_as_long_as_the_program_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that fills the disk, or a home that cannot be written, must not switch consent off."""
+    heard = Heard()
+    consents = Consents(tmp_path, heard)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        assert names(judged(consents, tool("a"))) == (["a"], [])
+        assert names(judged(consents, tool("a", "evil"), tool("b"))) == (["b"], ["a"])
+        assert len(heard.events) == 1
+    assert names(judged(consents, tool("a", "evil"))) == ([], ["a"])
+    assert names(judged(Consents(tmp_path, Heard()), tool("a", "evil"), tool("b", "evil"))) == ([], ["a", "b"])
+
+
+def test_a_file_that_is_a_link_in_a_circle_trusts_nobody(tmp_path: Path) -> None:
+    consents = Consents(tmp_path, Heard())
+    judged(consents, tool("a"))
+    path = the_file(tmp_path)
+    path.unlink()
+    path.symlink_to(path.name)
+    assert names(judged(consents, tool("a"))) == ([], ["a"])
+
+
 def test_two_processes_lose_nothing_of_each_other(tmp_path: Path) -> None:
     async def main() -> None:
         one, two = Consents(tmp_path, Heard()), Consents(tmp_path, Heard())
@@ -227,18 +255,65 @@ def test_hostile_lists_are_bounded(
     assert "11 tools that are left out" in caplog.text
 
 
-def test_tools_that_come_and_go_without_end_do_not_fill_the_disk(
+def test_tools_that_come_and_go_without_end_neither_fill_the_disk_nor_push_a_pin_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Else a server would list many others, and then the first one with other words, as a new one."""
     monkeypatch.setattr(consent, "MAX_KEPT", 20)
     consents = Consents(tmp_path, Heard())
+    assert names(judged(consents, tool("first"))) == (["first"], [])
     for n in range(10):
         judged(consents, *(tool(f"t{n}-{i}") for i in range(10)))
-    kept = json.loads(the_file(tmp_path).read_bytes())["tools"]
-    assert len(kept) == 20
-    assert [one["accepted"]["name"] for one in kept[:10]] == [f"t9-{i}" for i in range(10)]
+    assert len(json.loads(the_file(tmp_path).read_bytes())["tools"]) <= 30
+    assert names(judged(consents, tool("first", "evil"), tool("new"))) == ([], ["first", "new"])
+    asyncio.run(consents.accept("s"))  # a person who has seen what there is makes room
+    assert names(judged(consents, tool("first", "evil"), tool("new"), tool("more"))) == (["first", "new", "more"], [])
 
 
-def test_a_difference_without_end_is_cut() -> None:
-    changed = consent.ChangedTool("a", tool("a"), tool("a", "\n".join(map(str, range(5000)))))
-    assert len(changed.diff().splitlines()) == consent.MAX_DIFF_LINES + 1
+def test_large_tools_that_come_and_go_do_not_make_the_file_useless(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nobody would know any more what had been accepted."""
+    monkeypatch.setattr(consent, "ROOM_BYTES", 10_000)
+    monkeypatch.setattr(consent, "MAX_FILE_BYTES", 30_000)
+    consents = Consents(tmp_path, Heard())
+    judged(consents, tool("first"))
+    for n in range(20):
+        judged(consents, *(tool(f"t{n}-{i}", "x" * 1000) for i in range(4)))
+    assert names(judged(consents, tool("first", "evil"))) == ([], ["first"])
+    assert names(judged(consents, tool("first"))) == (["first"], [])
+
+
+def test_after_a_broken_file_new_tools_wait_too_until_a_person_has_seen_what_there_is(tmp_path: Path) -> None:
+    """One that was not listed when the file broke may have been accepted with other words."""
+    consents = Consents(tmp_path, Heard())
+    judged(consents, tool("a"), tool("b"))
+    the_file(tmp_path).write_bytes(b"{")
+    assert names(judged(consents, tool("a"))) == ([], ["a"])
+    assert names(judged(consents, tool("a"), tool("b", "evil"))) == ([], ["a", "b"])
+    asyncio.run(consents.accept("s", ["a"]))
+    assert names(judged(consents, tool("a"), tool("b", "evil"), tool("c"))) == (["a"], ["b", "c"])
+    asyncio.run(consents.accept("s"))
+    assert names(judged(consents, tool("a"), tool("d"))) == (["a", "d"], [])
+
+
+def test_consent_to_what_was_shown_is_none_to_what_the_server_lists_by_then(tmp_path: Path) -> None:
+    """A server may answer one who looks with one text, and the running server with another one."""
+    consents = Consents(tmp_path, Heard())
+    judged(consents, tool("a"))
+    judged(consents, tool("a", "better"))
+    (shown,) = asyncio.run(consents.changes("s"))
+    judged(consents, tool("a", "evil"))
+    with pytest.raises(consent.ChangedAgainError):
+        asyncio.run(consents.accept("s", {"a": shown.digest}))
+    assert names(judged(consents, tool("a", "evil"))) == ([], ["a"])
+    judged(consents, tool("a", "better"))
+    assert asyncio.run(consents.accept("s", {"a": shown.digest})) == ("a",)
+
+
+def test_a_list_that_is_as_it_was_is_not_written_again(tmp_path: Path) -> None:
+    consents = Consents(tmp_path, Heard())
+    judged(consents, tool("a"), tool("b", "B"))
+    before = the_file(tmp_path).stat()
+    judged(consents, tool("a"), tool("b", "B"))
+    assert the_file(tmp_path).stat().st_ino == before.st_ino

@@ -113,3 +113,9 @@ def test_structured_content_that_is_no_object_is_text_for_older_revisions() -> N
 @pytest.mark.parametrize("name", ["a", "A.b-c_1", "repo/search", "工具", "$filter"])
 def test_names_that_a_call_can_write_are_good(name: str) -> None:
     assert tool_name_fault(name) == ""
+
+
+@pytest.mark.parametrize("mark", ["\u202e", "\u200b", "\u2066", "\ufeff", "\U000e0041", "\xad"])
+def test_a_name_that_people_would_read_as_another_one_is_none(mark: str) -> None:
+    """Names stand in approvals, lists and log lines; such marks are not seen there, or turn round what follows."""
+    assert "nobody sees" in tool_name_fault(f"read{mark}file")

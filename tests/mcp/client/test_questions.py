@@ -29,6 +29,7 @@ from app.extend import (
     Question,
     ToolCall,
 )
+from app.mcp.client import questions
 from app.mcp.client.questions import Questions
 from app.mcp.client.sampling import Sampling
 from tests.mcp.client.bench import bench
@@ -424,6 +425,30 @@ def test_a_question_belongs_to_its_call_or_to_nobody(tmp_path: Path) -> None:
         assert question.context.caller is None and question.tool == ""
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("limit", ["MAX_QUESTIONS_OF_A_CALL", "MAX_QUESTIONS_A_MINUTE"])
+def test_a_server_cannot_wear_people_out_or_win_time_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, limit: str
+) -> None:
+    monkeypatch.setattr(questions, limit, 3)
+    our = Our(tmp_path, Entry(sampling=True, roots=("notes",)))
+    our.person.answer = PersonAnswer(AnswerAction.ACCEPT, {"name": "Ann"})
+
+    async def call(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        answers = [(await context.session.send_request(elicit(), types.ElicitResult)).action for _ in range(5)]
+        for request, kind in ((sample(), types.CreateMessageResult), (roots(), types.ListRootsResult)):
+            with pytest.raises(MCPError, match="Too many questions"):
+                await context.session.send_request(request, kind)
+        return types.CallToolResult(content=[types.TextContent(type="text", text=" ".join(answers))])
+
+    async def main() -> str:
+        async with our.connected(Server("s", on_call_tool=call, on_list_tools=_tools), "legacy") as client:
+            return await our.call(client)
+
+    assert asyncio.run(main()) == "accept accept accept decline decline"
+    assert len(our.person.asked) == 3 and not our.model_asked
+    assert "asks too much" in caplog.text
 
 
 def test_while_a_person_is_asked_the_time_of_the_call_stands_still(tmp_path: Path) -> None:

@@ -122,6 +122,30 @@ def test_mcp_44_hanging_up_is_not_cancelling_in_a_session(tmp_path: Path) -> Non
     run(main())
 
 
+def test_mcp_4_an_id_that_is_in_use_is_refused_and_leaves_nobody_without_an_answer(tmp_path: Path) -> None:
+    """The SDK gives both requests one stream, on which one of them would wait for ever."""
+
+    async def main() -> None:
+        write_module(tmp_path, "Waits", WAITS)
+        async with running(tmp_path, UPSTREAM) as server:
+            session = await opened(server, "2025-03-26")
+            mark = tmp_path / "mark"
+            params = {"name": "Waits", "arguments": {"mark": str(mark)}}
+            first = asyncio.create_task(session.post(request("tools/call", params, id=7)))
+            await until(mark.exists)
+            for again in (request("tools/call", params, id="7"), request("ping", id=7)):
+                refused = await session.post(again)
+                assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32600)
+                assert refused.json()["id"] == again["id"]
+            batch = (await session.post([request("ping", id=7), request("ping", id=8), request("ping", id=8)])).json()
+            assert [("result" in one, one["id"]) for one in batch] == [(False, 7), (True, 8), (False, 8)]
+            (tmp_path / "mark.go").touch()
+            assert "done" in answer(await first)["result"]["content"][0]["text"]
+            assert (await session.call("ping", id=7))["result"] == {}
+
+    run(main())
+
+
 @pytest.mark.parametrize("era", ERAS)
 def test_mcp_12_mcp_14_mcp_30_a_call_tells_logs_and_asks_over_http(tmp_path: Path, era: str) -> None:
     async def main() -> None:

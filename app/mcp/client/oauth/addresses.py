@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from enum import IntEnum
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
 from app.errors import both
@@ -13,6 +13,8 @@ from app.mcp.client.oauth.errors import SignInError
 from app.protocol.loopback import is_loopback
 
 RESOLVE_SECONDS = 10.0
+
+_TRANSLATED = IPv6Network("64:ff9b::/96")
 
 
 class Reach(IntEnum):
@@ -44,8 +46,9 @@ async def check_address(url: str, server_url: str) -> None:
     here = urlsplit(server_url)
     if (host, port, parts.scheme) == (here.hostname, here.port, here.scheme):
         return
-    allowed = await _reach(here.hostname or "")
-    if await _reach(host) > min(allowed, Reach.LOCAL):
+    # Who owns the name of a server may add any address to it; what counts is where it can be reached from outside.
+    allowed = min(await _reaches(here.hostname or ""))
+    if max(await _reaches(host)) > min(allowed, Reach.LOCAL):
         raise SignInError(
             both(
                 f"拒绝 OAuth 地址 {host}：它位于服务器自己不在的私有网络",
@@ -54,28 +57,33 @@ async def check_address(url: str, server_url: str) -> None:
         )
 
 
-async def _reach(host: str) -> Reach:
-    """The farthest inside of all addresses of a host; a name that nobody knows is left to the request to fail with."""
+async def _reaches(host: str) -> set[Reach]:
+    """Those of all addresses of a host; a name that nobody knows is left to the request to fail with."""
     if is_loopback(host):
-        return Reach.LOCAL
+        return {Reach.LOCAL}
     try:
-        return _reach_of(host)
+        return {_reach_of(host)}
     except ValueError:
         pass
     try:
         async with asyncio.timeout(RESOLVE_SECONDS):
             found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, TimeoutError):
-        return Reach.PUBLIC
-    return max((_reach_of(str(entry[4][0]).partition("%")[0]) for entry in found), default=Reach.PUBLIC)
+        return {Reach.PUBLIC}
+    return {_reach_of(str(entry[4][0]).partition("%")[0]) for entry in found} or {Reach.PUBLIC}
 
 
 def _reach_of(text: str) -> Reach:
     address = ip_address(text)
-    if isinstance(address, IPv6Address) and address.ipv4_mapped:
-        address = address.ipv4_mapped
+    if isinstance(address, IPv6Address):
+        address = address.ipv4_mapped or _translated(address) or address
     if address.is_loopback:
         return Reach.LOCAL
     if address.is_link_local or address.is_multicast or address.is_unspecified:
         return Reach.SPECIAL
     return Reach.PUBLIC if address.is_global else Reach.PRIVATE
+
+
+def _translated(address: IPv6Address) -> IPv4Address | None:
+    """The address that a translator to the older protocol makes of it (NAT64), None for all others."""
+    return IPv4Address(int(address) & 0xFFFF_FFFF) if address in _TRANSLATED else None

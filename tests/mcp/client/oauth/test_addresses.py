@@ -44,6 +44,9 @@ def good(url: str, server: str) -> bool:
         ("https://[::1]/token", PUBLIC, False),
         ("https://[::ffff:127.0.0.1]/token", PUBLIC, False),
         ("https://[::ffff:10.0.0.1]/token", PUBLIC, False),
+        ("https://[64:ff9b::10.0.0.1]/token", PUBLIC, False),
+        ("https://[64:ff9b::169.254.169.254]/token", LOCAL, False),
+        ("https://[64:ff9b::203.0.114.9]/token", PUBLIC, True),
         ("https://0.0.0.0/token", PUBLIC, False),
         ("https://10.0.0.9/token", PRIVATE, True),
         ("http://10.0.0.9/token", PRIVATE, False),
@@ -74,6 +77,17 @@ def test_a_public_name_of_a_private_address_is_refused(
 
     monkeypatch.setattr(socket, "getaddrinfo", resolved)
     assert good("https://login.example/token", PUBLIC) is may
+
+
+def test_a_server_whose_name_has_a_private_address_too_may_not_point_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever owns the name adds such an address to it, and is still reached at the public one."""
+
+    def resolved(*_args: Any, **_more: Any) -> Any:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in ("127.0.0.1", "203.0.114.7")]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    for url in ("http://127.0.0.1:6379/token", "https://10.0.0.9/token", "https://169.254.169.254/token"):
+        assert not good(url, "https://evil.example/mcp")
 
 
 def test_a_name_that_nobody_knows_is_left_to_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
