@@ -24,8 +24,6 @@ from app.mcp.client.server_entry import ALIASES, KINDS, ServerEntry
 from app.mcp.client.servers_file import CONTAINERS, read_servers
 from app.mcp.groups.file import read_groups
 from tests.cli.commands import Ended, command
-from tests.cli.mcp_program import mcp
-from tests.mcp.stdio.wires import request
 from tests.program import ROOT, Program, started
 from tests.server import run
 
@@ -160,17 +158,6 @@ def test_the_printed_configurations_are_those_of_the_table_of_programs(vcp: Run)
     assert set(re.findall(r"^\| [^|]+ \| `(\w+)` \|", table, re.MULTILINE)) == {"claude", "cursor", "cherry"}
 
 
-def test_a_few_plugins_alone_are_started_as_it_is_printed(tmp_path: Path) -> None:
-    (line,) = lines(part("A few plugins alone: `vcp mcp --only`"))
-    (tmp_path / "books").mkdir()
-    words = [str(tmp_path / "books") if word == "~/books" else word for word in shlex.split(line)[2:]]
-    with mcp(*words, cwd=tmp_path) as program:
-        program.begin()
-        tools = program.ask(request(2, "tools/list"))["result"]["tools"]
-        assert {tool["name"].partition(".")[0] for tool in tools} == {"SciCalculator", "DailyNote"}
-        assert program.end()[0] == 0
-
-
 def test_changed_tools_are_shown_and_accepted_as_it_is_printed(installation: Installation, vcp: Run) -> None:
     show, accept = lines(part("Tools that have changed"))
     words = installation.home / "words"
@@ -185,6 +172,31 @@ def test_changed_tools_are_shown_and_accepted_as_it_is_printed(installation: Ins
         words.unlink()
 
 
+def test_the_script_for_the_openapi_door_gets_its_answer(installation: Installation) -> None:
+    (block,) = blocks("sh", part("OpenAPI"))
+    key, curl = block.splitlines()
+    words = shlex.split(installation.here(curl).replace("$KEY", installation.server.key))
+    assert key == "KEY=$(cat .vcp/server.key)"
+    assert words[:2] == ["curl", "-s"]
+    named = dict(zip(words[3::2], words[4::2], strict=True))
+    header = dict([named["-H"].split(": ")])
+    assert "42" in httpx.post(words[2], content=named["-d"], headers=header, timeout=60, trust_env=False).text
+
+
+def test_a_few_plugins_alone_are_started_with_the_words_that_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That such a server works is proven in ``tests/cli/test_mcp_alone.py``; here its command line is taken."""
+    monkeypatch.chdir(tmp_path)
+    (line,) = lines(part("A few plugins alone: `vcp mcp --only`"))
+    words = [str(tmp_path / "books") if word == "~/books" else word for word in shlex.split(line)[1:]]
+    (entry,) = json.loads(command(capsys, *words, "--print-config", "cursor").out)["mcpServers"].values()
+    assert set(words) - {"SciCalculator,DailyNote"} <= set(entry["args"])
+    assert {f"{name}/plugin-manifest.json" for name in ("SciCalculator", "DailyNote")} <= {
+        path.relative_to(ROOT / "Plugin").as_posix() for path in ROOT.glob("Plugin/*/plugin-manifest.json")
+    }
+
+
 def test_signing_in_and_out_is_written_as_it_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,17 +208,6 @@ def test_signing_in_and_out_is_written_as_it_is_printed(
     assert "cannot be reached" in command(capsys, *shlex.split(sign_in)[1:]).err
     gone = command(capsys, *shlex.split(sign_out)[1:])
     assert (gone.code, "nobody was signed in" in gone.out) == (0, True)
-
-
-def test_the_script_for_the_openapi_door_gets_its_answer(installation: Installation) -> None:
-    (block,) = blocks("sh", part("OpenAPI"))
-    key, curl = block.splitlines()
-    words = shlex.split(installation.here(curl).replace("$KEY", installation.server.key))
-    assert key == "KEY=$(cat .vcp/server.key)"
-    assert words[:2] == ["curl", "-s"]
-    named = dict(zip(words[3::2], words[4::2], strict=True))
-    header = dict([named["-H"].split(": ")])
-    assert "42" in httpx.post(words[2], content=named["-d"], headers=header, timeout=60, trust_env=False).text
 
 
 def test_no_command_is_left_out_here() -> None:
