@@ -18,6 +18,12 @@ HEAD_SECONDS = 60.0
 SEND_SECONDS = 300.0
 """How long a client may take nothing of what waits for it, before it is hung up on."""
 
+MAX_UNTAKEN_BYTES = 128 * 1024 * 1024
+"""Of answers that wait to be taken, on all connections; beyond, whoever has taken nothing for longest has to go."""
+
+LARGE_BYTES = 1024 * 1024
+"""An answer of fewer bytes is not worth looking at all others."""
+
 _HEAD_TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json; charset=utf-8\r\n"
     b'connection: close\r\ncontent-length: 52\r\n\r\n{"error":"the headers of the request are too large"}'
@@ -42,6 +48,7 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = 0
         self._watch: asyncio.TimerHandle | None = self.loop.call_later(HEAD_SECONDS, self._too_slow)
         self._untaken = 0
+        self._paused_at = 0.0
         self._send_watch: asyncio.TimerHandle | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -66,7 +73,10 @@ class Connection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._paused_at = self.loop.time()
         self._watch_sending()
+        if self._untaken >= LARGE_BYTES:
+            self.loop.call_soon(self._make_room)
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -80,6 +90,18 @@ class Connection(HttpToolsProtocol):
         """Hang up on a client that does not read; whoever waits for it goes on."""
         if self.flow.write_paused:
             self.transport.abort()
+
+    def _make_room(self) -> None:
+        """Hang up on those who have read nothing for longest while all of them together leave too much unread."""
+        waiting = [one for one in self.connections if isinstance(one, Connection) and one.flow.write_paused]
+        sizes = {one: one.transport.get_write_buffer_size() for one in waiting}
+        untaken = sum(sizes.values())
+        # Whoever takes anything is only slow, and goes last.
+        for one in sorted(waiting, key=lambda one: (sizes[one] < one._untaken, one._paused_at)):
+            if untaken <= MAX_UNTAKEN_BYTES:
+                return
+            untaken -= sizes[one]
+            one.transport.abort()
 
     def _watch_sending(self) -> None:
         self._stop_send_watch()

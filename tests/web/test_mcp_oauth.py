@@ -33,7 +33,7 @@ from app.web.mcp_token_errors import ExpiredTokenError, IssuerError, ScopeError,
 from tests.server import ECHO, Running, run, running, write_plugin
 from tests.waiting import until
 from tests.web.authorization_server import EC, ED, RSA, AuthorizationServer, authorization_server, public
-from tests.web.mcp_posts import NOWHERE, initialize, modern, opened, post, request
+from tests.web.mcp_posts import BOTH, NOWHERE, initialize, modern, opened, post, request
 
 RESOURCE = "https://vcp.example/mcp"
 SMALL = rsa.generate_private_key(public_exponent=65537, key_size=1024)
@@ -337,6 +337,9 @@ def test_mcp_41_a_session_belongs_to_who_opened_it(tmp_path: Path) -> None:
             assert (await post(client, ping, **bearer(issuer.token(jti="renewed")), **session)).status_code == 200
             for other in (issuer.token(sub="somebody"), issuer.token(client_id="another")):
                 assert (await post(client, ping, **bearer(other), **session)).status_code == 404
+                stolen = {"accept": BOTH, "mcp-session-id": first.headers["mcp-session-id"], **bearer(other)}
+                for method in ("DELETE", "GET"):
+                    assert (await client.request(method, "/mcp", headers=stolen, timeout=10)).status_code == 404
             assert (await post(server.client, ping, **session)).status_code == 404
             keyed = await opened(server)
             assert (await post(client, ping, **mine, mcp_session_id=keyed.id)).status_code == 404

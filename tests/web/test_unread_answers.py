@@ -1,7 +1,7 @@
 """Clients that ask and then do not read: they hold up nobody, and not for ever."""
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 import uvicorn
@@ -9,6 +9,7 @@ from uvicorn.server import ServerState
 
 from app.web.connection import Connection
 from app.web.server import serve
+from tests.waiting import until
 
 MORE_THAN_NETWORKS_HOLD = b"x" * (32 * 1024 * 1024)
 
@@ -117,5 +118,34 @@ def test_a_client_is_hung_up_on_when_it_takes_nothing_not_when_it_is_slow(monkey
         await asyncio.wait_for(transport.aborted.wait(), 10)
         connection.connection_lost(None)
         assert transport.sizes == []
+
+    asyncio.run(run())
+
+
+def test_clients_that_leave_too_much_unread_together_are_hung_up_on_the_oldest_first(monkeypatch):
+    """Else whoever asks for large answers on many connections fills the memory before anybody's time is over."""
+    monkeypatch.setattr("app.web.connection.MAX_UNTAKEN_BYTES", 3 * len(MORE_THAN_NETWORKS_HOLD))
+    monkeypatch.setattr("app.web.server.ABANDON_SECONDS", 0.05)
+    stuck, ended = [], []
+
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            return await Endless()(scope, receive, send)
+        number = len(stuck)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": MORE_THAN_NETWORKS_HOLD, "more_body": True})
+        stuck.append(number)
+        try:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            ended.append(number)
+
+    async def run():
+        async with asyncio.timeout(20), serve(app, grace=0) as base, AsyncExitStack() as clients:
+            for number in range(5):
+                await clients.enter_async_context(unread(base))
+                await until(lambda wanted=number + 1: len(stuck) == wanted)
+            await until(lambda: len(ended) == 2)
+            assert ended == [0, 1]
 
     asyncio.run(run())

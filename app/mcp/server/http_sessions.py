@@ -73,7 +73,7 @@ class HttpSessions:
         self._max_sessions = max_sessions
         self._idle_seconds = idle_seconds
         self._versions: OrderedDict[str, str] = OrderedDict()
-        self._open: set[tuple[str, str]] = set()
+        self._open: set[tuple[str, Principal, str]] = set()
         self._closing = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -161,7 +161,7 @@ class HttpSessions:
         if id is None or session is None:
             await self._handle(scope, receive, send)
             return
-        key = session, str(id)
+        key = session, scope[HTTP_CALLER].principal, str(id)
         if key in self._open:
             await _refuse(400, id, "a request of this session with the same id is open", scope, receive, send)
             return
