@@ -42,7 +42,7 @@ from app.plugins.discovery import Plugin
 from app.protocol.call_depth import check_depth, environment_depth
 from app.services import Services
 from app.services.mcp_shelves import give_shelves
-from app.services.mcp_stdio import Streams, confine, relay_stdio, serve_nothing, serve_stdio
+from app.services.mcp_stdio import Streams, confine, first_lists, relay_stdio, serve_nothing, serve_stdio
 from app.web.app import create_app
 from app.web.server import serve
 
@@ -195,7 +195,9 @@ async def _serve(services: Services, depth: int, streams: Streams, options: argp
         if options is not None and (problem := await _load_problem(services, options.only)):
             return await _not_loaded(problem, options, streams)
         door = await services.mcp.serving.door()
-        if options is not None:
+        if options is None:
+            await stack.enter_async_context(first_lists(door, services.mcp))
+        else:
             root, source = await asyncio.to_thread(_root, options, services.config)
             confine(door, root, external_sources=options.allow_external_src)
             count = sum(1 for _ in services.router.listed())
