@@ -68,7 +68,10 @@ async def names_in(client: Client, group: str) -> list[str]:
 
 
 def test_two_tools_in_their_order_lead_to_all_groups(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """MOD-7, MOD-8, MOD-9, MOD-13; mcp.md 2.4, 2.8: one bad group stops no other and is told of."""
+    """MOD-3, MOD-7, MOD-8, MOD-9, MOD-13; mcp.md 2.4, 2.8: one bad group stops no other and is told of.
+
+    A group without a description is described by the names of its tools.
+    """
     caplog.set_level(logging.INFO)
 
     async def work(client: Client, proxy: Proxy) -> None:
