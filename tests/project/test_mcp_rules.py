@@ -1,4 +1,4 @@
-"""Every rule of the Model Context Protocol's specification here is quoted by a test, or listed with the reason why not."""
+"""Each rule of the protocol here is quoted by a test, or listed in docs/mcp.md with the reason why not."""
 
 from __future__ import annotations
 

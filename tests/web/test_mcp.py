@@ -298,6 +298,28 @@ def test_mcp_46_modern_requests_are_posts_whose_headers_say_what_the_body_says(t
     run(main())
 
 
+def test_mcp_46_marked_arguments_are_repeated_in_headers_which_must_say_the_same(tmp_path: Path) -> None:
+    async def main() -> None:
+        schema = {"type": "object", "properties": {"text": {"type": "string", "x-mcp-header": "Text"}}}
+        command = {"command": "", "description": "says it", "parameters": schema}
+        write_plugin(tmp_path, "Echo", ECHO, capabilities={"invocationCommands": [command]})
+        async with running(tmp_path, NOWHERE) as server:
+
+            async def call(text: str, header: str | None) -> httpx.Response:
+                message = modern("tools/call", {"name": "Echo", "arguments": {"text": text}})
+                names = {"mcp_protocol_version": MODERN, "mcp_method": "tools/call", "mcp_name": "Echo"}
+                return await post(server.client, message, **names, mcp_param_text=header)
+
+            for text, header in (("x", "x"), ("天气", "=?base64?5aSp5rCU?=")):
+                said = await call(text, header)
+                assert said.json()["result"]["content"][0]["text"] == text
+            for wrong in (None, "y"):
+                refused = await call("x", wrong)
+                assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32020), wrong
+
+    run(main())
+
+
 def test_mcp_47_hanging_up_cancels_a_modern_call(tmp_path: Path) -> None:
     async def main() -> None:
         write_plugin(tmp_path, "Slow", SLOW)
