@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,6 +112,20 @@ async def _serve(drive: Drive, streams: Streams | None, attached: object = None)
         return 1
     finally:
         output.close()
+
+
+async def until_signalled(work: Coroutine[Any, Any, int]) -> int:
+    """Do what serves a client; a signal before the client is served, or a second one, ends it with 0 (STD-41).
+
+    While the client is served the front has signals of its own.
+    """
+    if (task := asyncio.current_task()) is not None and sys.platform != "win32":
+        with suppress(RuntimeError, ValueError):  # not the main thread, as in tests
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        return 0
 
 
 def _end_on_signals(stop: Callable[[], None], serving: asyncio.Task[bool]) -> None:
