@@ -30,6 +30,7 @@ def folder(tmp_path: Path) -> Path:
         secret.write_text("secret")
     (root / "link.txt").symlink_to(tmp_path / "outside.txt")
     (root / "env.txt").symlink_to(root / "config.env")
+    (root / "git.txt").symlink_to(root / "src" / ".git" / "config")
     (root / "seen.txt").symlink_to(root / "src" / "data.json")
     (root / "away").symlink_to(tmp_path)
     os.mkfifo(root / "pipe")
@@ -70,6 +71,7 @@ def test_mcp_28_files_are_text_or_bytes_by_what_they_are(folder: Path) -> None:
         "/pipe",
         "/config.env",
         "/env.txt",
+        "/git.txt",
         "/.env",
         "/src/.git/config",
         "/link.txt",
