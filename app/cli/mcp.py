@@ -42,7 +42,15 @@ from app.plugins.discovery import Plugin
 from app.protocol.call_depth import check_depth, environment_depth
 from app.services import Services
 from app.services.mcp_shelves import give_shelves
-from app.services.mcp_stdio import Streams, confine, relay_stdio, serve_nothing, serve_stdio
+from app.services.mcp_stdio import (
+    Streams,
+    confine,
+    first_lists,
+    relay_stdio,
+    serve_nothing,
+    serve_stdio,
+    until_signalled,
+)
 from app.web.app import create_app
 from app.web.server import serve
 
@@ -151,8 +159,8 @@ def _mcp(options: argparse.Namespace) -> int:
     check_depth(depth, config.settings.max_call_depth)
     key = server_key(config).value
     if owner_of(config.home) is not None:
-        return run(_through(config.home, key, depth, streams))
-    return run(_alone(config, key, depth, streams))
+        return run(until_signalled(_through(config.home, key, depth, streams)))
+    return run(until_signalled(_alone(config, key, depth, streams)))
 
 
 # Beside a running server.
@@ -195,7 +203,9 @@ async def _serve(services: Services, depth: int, streams: Streams, options: argp
         if options is not None and (problem := await _load_problem(services, options.only)):
             return await _not_loaded(problem, options, streams)
         door = await services.mcp.serving.door()
-        if options is not None:
+        if options is None:
+            await stack.enter_async_context(first_lists(door, services.mcp))
+        else:
             root, source = await asyncio.to_thread(_root, options, services.config)
             confine(door, root, external_sources=options.allow_external_src)
             count = sum(1 for _ in services.router.listed())
@@ -222,7 +232,7 @@ def _stand_alone(options: argparse.Namespace, streams: Streams) -> int:
         depth = environment_depth(os.environ)
         check_depth(depth, config.settings.max_call_depth)
         services = Services(config, strong_value(), resolver=NoModel(), owns_home=False)
-        return run(_serve(services, depth, streams, options))
+        return run(until_signalled(_serve(services, depth, streams, options)))
 
 
 async def _load_problem(services: Services, names: Iterable[str]) -> str:

@@ -6,11 +6,9 @@ It needs no home: the one file names the servers.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import logging
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -24,7 +22,7 @@ from app.mcp.client.servers_file import ServersFile, ServersFileError, read_serv
 from app.mcp.groups.measure import measured
 from app.mcp.groups.proxy import Expose
 from app.observe.lines import BriefLines, LineFormatter, ScreenLog
-from app.services.mcp_stdio import Streams, serve_stdio
+from app.services.mcp_stdio import Streams, serve_stdio, until_signalled
 from app.services.modular import modular_proxy
 
 STATE_VARIABLE = "VCP_MODULAR_HOME"
@@ -105,10 +103,10 @@ def _serve(options: argparse.Namespace, path: Path) -> int:
     table = file.table(at_once=True)
     log.info("config loaded: %s, %d servers", path.name, len(table.entries))
     if options.measure:
-        return run(_at_work(options, file, None))
+        return run(until_signalled(_at_work(options, file, None)))
     from app.mcp.stdio.descriptors import take_standard_streams  # the SDK, which it is beside, was not needed before
 
-    return run(_at_work(options, file, take_standard_streams()))
+    return run(until_signalled(_at_work(options, file, take_standard_streams())))
 
 
 def _check(path: Path) -> None:
@@ -127,22 +125,12 @@ async def _at_work(options: argparse.Namespace, file: ServersFile, streams: Stre
         written = str(file.table().further.get(EXPOSE, ""))
         return chosen or (Expose(written) if written in tuple(Expose) else Expose.MODULAR)
 
-    _end_on_sigterm()
-    try:
-        async with modular_proxy(file.table, expose=expose, folder=Path.cwd(), state=_state_folder()) as proxy:
-            if streams is None:
-                await proxy.settled.wait()
-                print(json.dumps(measured(proxy.groups.of_now()).told(), ensure_ascii=False, indent=2))
-                return 0
-            return await serve_stdio(proxy.door, streams)
-    except asyncio.CancelledError:  # a signal before anybody was served, or a second one (MOD-11)
-        return 0
-
-
-def _end_on_sigterm() -> None:
-    """Until the client is served, whose front has signals of its own, one ends what has begun."""
-    if (task := asyncio.current_task()) is not None and sys.platform != "win32":
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    async with modular_proxy(file.table, expose=expose, folder=Path.cwd(), state=_state_folder()) as proxy:
+        if streams is None:
+            await proxy.settled.wait()
+            print(json.dumps(measured(proxy.groups.of_now()).told(), ensure_ascii=False, indent=2))
+            return 0
+        return await serve_stdio(proxy.door, streams)
 
 
 def _state_folder() -> Path:

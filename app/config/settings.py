@@ -196,6 +196,7 @@ class Settings(BaseSettings):
     mcp_oauth_introspection: WebAddress = Field(default="", alias="MCPOAuthIntrospection")
     mcp_oauth_client: str = Field(default="", alias="MCPOAuthClient")
     mcp_oauth_secret: str = Field(default="", alias="MCPOAuthSecret", repr=False)
+    mcp_files_root: str = Field(default="", alias="MCPFilesRoot")
 
     # MCP servers: whose tools we use
     mcp_connect_seconds: Seconds = Field(default=30, alias="MCPConnectSeconds")

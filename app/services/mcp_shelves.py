@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from app.config.settings import Settings
+from app.config.snapshot import Config
 from app.extend import BackgroundResult, Event, Reloaded
 from app.plugins.discovery import Plugin
 
@@ -48,6 +50,7 @@ def give_shelves(services: Services) -> None:
 
 
 def _shelves(services: Services) -> Shelves:
+    from app.mcp.server.file_resources import ProjectFiles
     from app.mcp.server.prompts import AgentPrompts
     from app.mcp.server.resource_kinds import Agents, BackgroundTaskResults, Diaries, PluginReadmes, uri_of
     from app.mcp.server.resources import Resources
@@ -60,6 +63,7 @@ def _shelves(services: Services) -> Shelves:
             services.background_results, lambda: {plugin.name for plugin in services.found_plugins.plugins}
         ),
         "plugins": PluginReadmes(lambda: described(services.found_plugins.plugins)),
+        "files": ProjectFiles(lambda: files_root(services.config)),
     }
     resources = Resources(services.in_force.following(lambda settings: wanted_kinds(kinds, settings)))
 
@@ -85,7 +89,17 @@ def wanted_kinds(kinds: Mapping[str, ResourceKind], settings: Settings) -> Seque
     unknown = sorted(set(settings.mcp_resources) - kinds.keys())
     if unknown:
         log.warning("MCPResources: there is no %s; known are %s", ", ".join(unknown), ", ".join(kinds))
-    return tuple(kind for word, kind in kinds.items() if word in settings.mcp_resources)
+    wanted = set(settings.mcp_resources)
+    if "files" in wanted and not settings.mcp_files_root:
+        log.warning("MCPResources=files shows nothing while MCPFilesRoot names no folder")
+        wanted.remove("files")
+    return tuple(kind for word, kind in kinds.items() if word in wanted)
+
+
+def files_root(config: Config) -> Path | None:
+    """The folder whose files MCP clients may read; None without ``MCPFilesRoot``."""
+    named = config.settings.mcp_files_root
+    return config.home.absolute() / named if named else None
 
 
 def described(plugins: Iterable[Plugin]) -> Iterable[Described]:

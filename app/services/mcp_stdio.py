@@ -6,12 +6,14 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.extend import Json
+from app.mcp.groups.proxy import SETTLED_SECONDS, FirstSettling
+from app.services.mcp import Mcp
 
 if TYPE_CHECKING:  # the SDK takes half a second to import: at run time only functions import what needs it
     from app.mcp.server.door import McpDoor
@@ -67,6 +69,33 @@ def confine(door: McpDoor, root: Path, *, external_sources: bool = False) -> Non
         door.server.middleware.append(Confinement(Root(root, external_sources), schema))
 
 
+@asynccontextmanager
+async def first_lists(door: McpDoor, mcp: Mcp, seconds: float = SETTLED_SECONDS) -> AsyncIterator[None]:
+    """Learn the tools of MCP servers of which nothing is known yet, while clients of ``door`` are served.
+
+    They are started for it, at most ``seconds`` are waited: by the first list, and by calls of tools that are not there
+    yet. A client that starts us lists once and would never hear of them otherwise.
+    """
+    settled = asyncio.Event()
+
+    async def settle() -> None:
+        await mcp.upstream_servers.wait_settled(seconds)
+        mcp.tool_groups.look()
+        settled.set()
+
+    def known(name: str) -> bool:
+        schema = door.server.get_tool_input_schema
+        return schema is not None and schema(name) is not None
+
+    door.server.middleware.append(FirstSettling(settled, seconds, known))
+    settling = asyncio.create_task(settle())
+    try:
+        yield
+    finally:
+        settling.cancel()
+        await asyncio.wait((settling,))
+
+
 async def _serve(drive: Drive, streams: Streams | None, attached: object = None) -> int:
     from app.mcp.stdio.connection import StdioConnection
     from app.mcp.stdio.descriptors import Input, Output, take_standard_streams
@@ -83,6 +112,20 @@ async def _serve(drive: Drive, streams: Streams | None, attached: object = None)
         return 1
     finally:
         output.close()
+
+
+async def until_signalled(work: Coroutine[Any, Any, int]) -> int:
+    """Do what serves a client; a signal before the client is served, or a second one, ends it with 0 (STD-41).
+
+    While the client is served the front has signals of its own.
+    """
+    if (task := asyncio.current_task()) is not None and sys.platform != "win32":
+        with suppress(RuntimeError, ValueError):  # not the main thread, as in tests
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        return 0
 
 
 def _end_on_signals(stop: Callable[[], None], serving: asyncio.Task[bool]) -> None:

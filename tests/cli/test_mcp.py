@@ -12,6 +12,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from app.cli.own_command import SOURCE, OwnCommand, installed_from, own_command
 from tests.cli.commands import command, refused
+from tests.mcp.client.bench import peer
 from tests.program import environment
 from tests.server import ECHO, run, write_plugin
 
@@ -27,11 +28,14 @@ def test_the_printed_command_serves_an_sdk_client_from_any_folder(
 ) -> None:
     """STD-50, STD-47: exactly what is printed is started, and the client lists and calls every kind of tool.
 
-    What is wrong with the configuration is told without the place of the home.
+    MCP servers that nobody has listed yet are waited for, since a client lists once (D88). What is wrong with the
+    configuration is told without the place of the home.
     """
     home = tmp_path / "home"
     write_plugin(home, "Echo", ECHO)
     (home / "config.env").write_text("MCPMaxRunning=many\n", encoding="utf-8")
+    servers = {"mcpServers": {"far": peer("slow-start=0.3")}}
+    (home / "mcp_servers.json").write_text(json.dumps(servers), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     printed = entry(capsys, "--home", "home", "--print-config", "claude")
 
@@ -54,7 +58,8 @@ def test_the_printed_command_serves_an_sdk_client_from_any_folder(
     async def served(started: StdioServerParameters, errors: TextIO) -> None:
         async with Client(stdio_client(started, errlog=errors)) as client:
             tools = await client.list_tools()
-            assert "Echo" in [tool.name for tool in tools.tools]
+            assert {"Echo", "far.echo"} <= {tool.name for tool in tools.tools}
+            assert (await client.call_tool("far.echo", {"text": "x"})).content[0].text == '{"text": "x"}'
             result = await client.call_tool("Echo", {"text": "密"})
             assert result.content[0].text == "密"
             sum_of = await client.call_tool("SciCalculator", {"expression": "6*7"})

@@ -160,7 +160,7 @@ def ordinary(tmp_path: Path) -> Path:
 
 def test_migrating_unattended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:  # MOD-16, MOD-17, MOD-19
+) -> None:  # MOD-2, MOD-16, MOD-17, MOD-19
     monkeypatch.chdir(tmp_path)
     path = ordinary(tmp_path)
     ended = command(capsys, "modular", "migrate", path, "--yes", "--description", "b=c=Its x=y")

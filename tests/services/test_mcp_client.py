@@ -8,6 +8,7 @@ from pathlib import Path
 from app.home.running_server import request_text
 from app.services.mcp_client import is_ours, server_limits
 from tests.mcp.client.bench import peer
+from tests.mcp.server.raw import connected
 from tests.server import run, running
 from tests.waiting import until
 
@@ -15,6 +16,8 @@ PLAIN = {"Content-Type": "text/plain"}
 
 
 def test_tools_of_the_homes_servers_can_be_called_and_edits_are_taken_over(tmp_path: Path) -> None:
+    """MCP-16: clients of our own MCP server hear that the servers behind it have other tools."""
+
     async def main() -> None:
         file = tmp_path / "mcp_servers.json"
         entry = peer("tools=echo+environment", env={"MINE": "${MyToken}"}, inheritEnv=True)
@@ -28,8 +31,17 @@ def test_tools_of_the_homes_servers_can_be_called_and_edits_are_taken_over(tmp_p
             environment = json.loads(answer.json()["original_plugin_output"])
             assert environment["MINE"] == "abc" and "PATH" in environment
             assert not {"Key", "API_Key", "MyToken", "VarCity", "API_URL"} & environment.keys()  # D72
-            file.write_text('{"mcpServers": {}}')
-            await until(lambda: "peer.echo" not in server.services.router.specs())
+            async with connected(await server.services.mcp.serving.door()) as raw:
+
+                async def names() -> list[str]:
+                    return [tool["name"] for tool in (await raw.ask("tools/list"))["result"]["tools"]]
+
+                await raw.hello()
+                assert "peer.echo" in await names()
+                file.write_text('{"mcpServers": {}}')
+                await raw.note("notifications/tools/list_changed")
+                assert "peer.echo" not in await names()
+            assert "peer.echo" not in server.services.router.specs()
 
     run(main())
 

@@ -137,6 +137,8 @@ def test_mcp_28_a_session_hears_of_results_it_watches_and_all_hear_of_new_lists(
 
 
 def test_words_that_name_no_resources_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    settings = load(tmp_path, {"API_URL": "http://127.0.0.1:9", "MCPResources": "agents,files"}).settings
-    assert wanted_kinds({"agents": "A", "diaries": "D"}, settings) == ("A",)  # type: ignore[dict-item]
-    assert "there is no files" in caplog.text
+    settings = load(tmp_path, {"API_URL": "http://127.0.0.1:9", "MCPResources": "agents,fils,files"}).settings
+    kinds = {"agents": "A", "diaries": "D", "files": "F"}
+    assert wanted_kinds(kinds, settings) == ("A",)  # type: ignore[arg-type]
+    assert "there is no fils;" in caplog.text
+    assert "MCPFilesRoot names no folder" in caplog.text

@@ -68,7 +68,10 @@ async def names_in(client: Client, group: str) -> list[str]:
 
 
 def test_two_tools_in_their_order_lead_to_all_groups(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """MOD-7, MOD-8, MOD-9, MOD-13; mcp.md 2.4, 2.8: one bad group stops no other and is told of."""
+    """MOD-3, MOD-7, MOD-8, MOD-9, MOD-13; mcp.md 2.4, 2.8: one bad group stops no other and is told of.
+
+    A group without a description is described by the names of its tools.
+    """
     caplog.set_level(logging.INFO)
 
     async def work(client: Client, proxy: Proxy) -> None:
@@ -201,22 +204,24 @@ def test_a_slow_server_is_waited_for_only_so_long(tmp_path: Path) -> None:  # MO
     over(tmp_path, work, table, settled_seconds=0.1)
 
 
-def test_the_handshake_is_never_waited_for(tmp_path: Path) -> None:  # MOD-7
+def test_the_handshake_and_known_tools_are_never_waited_for(tmp_path: Path) -> None:  # MOD-7
     async def main() -> None:
         settled = asyncio.Event()
-        waiting = FirstSettling(settled, 60)
+        waiting = FirstSettling(settled, 60, {"there"}.__contains__)
 
         async def answered(context: Any) -> str:
             return str(context.method)
 
         class Request:
-            def __init__(self, method: str) -> None:
+            def __init__(self, method: str, name: str = "") -> None:
                 self.method = method
+                self.params = {"name": name} if name else None
 
         assert await waiting(Request("initialize"), answered) == "initialize"
         assert await waiting(Request("ping"), answered) == "ping"
+        assert await waiting(Request("tools/call", "there"), answered) == "tools/call"
         listing = asyncio.create_task(waiting(Request("tools/list"), answered))
-        calling = asyncio.create_task(waiting(Request("tools/call"), answered))
+        calling = asyncio.create_task(waiting(Request("tools/call", "elsewhere"), answered))
         done, _ = await asyncio.wait((listing, calling), timeout=0.05)
         assert not done
         settled.set()

@@ -125,7 +125,7 @@ def test_mcp_42_the_revision_of_a_session_is_assumed_checked_and_must_be_a_known
             session = await opened(server, "2025-06-18")
             assert (await session.post(request("ping"), mcp_protocol_version=None)).status_code == 200
             other = await session.post(request("ping"), mcp_protocol_version="2025-03-26")
-            assert (other.status_code, other.json()["error"]["code"]) == (400, -32600)
+            assert (other.status_code, other.json()["error"]["code"], other.json()["id"]) == (400, -32600, 1)
             unknown = await session.post(request("ping"), mcp_protocol_version="2019-01-01")
             assert unknown.status_code == 400
             asked = await opened(server, "2031-01-01")
@@ -298,6 +298,28 @@ def test_mcp_46_modern_requests_are_posts_whose_headers_say_what_the_body_says(t
     run(main())
 
 
+def test_mcp_46_marked_arguments_are_repeated_in_headers_which_must_say_the_same(tmp_path: Path) -> None:
+    async def main() -> None:
+        schema = {"type": "object", "properties": {"text": {"type": "string", "x-mcp-header": "Text"}}}
+        command = {"command": "", "description": "says it", "parameters": schema}
+        write_plugin(tmp_path, "Echo", ECHO, capabilities={"invocationCommands": [command]})
+        async with running(tmp_path, NOWHERE) as server:
+
+            async def call(text: str, header: str | None) -> httpx.Response:
+                message = modern("tools/call", {"name": "Echo", "arguments": {"text": text}})
+                names = {"mcp_protocol_version": MODERN, "mcp_method": "tools/call", "mcp_name": "Echo"}
+                return await post(server.client, message, **names, mcp_param_text=header)
+
+            for text, header in (("x", "x"), ("天气", "=?base64?5aSp5rCU?=")):
+                said = await call(text, header)
+                assert said.json()["result"]["content"][0]["text"] == text
+            for wrong in (None, "y"):
+                refused = await call("x", wrong)
+                assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32020), wrong
+
+    run(main())
+
+
 def test_mcp_47_hanging_up_cancels_a_modern_call(tmp_path: Path) -> None:
     async def main() -> None:
         write_plugin(tmp_path, "Slow", SLOW)
@@ -377,6 +399,63 @@ def test_mcp_4_what_is_no_message_is_refused_and_the_session_lives(tmp_path: Pat
                 assert refused.status_code == 400, message
                 assert (refused.json()["error"]["code"], refused.json().get("id")) == (code, id), message
             assert (await session.call("ping"))["result"] == {}
+
+    run(main())
+
+
+def test_mcp_4_an_id_is_taken_until_its_work_has_ended_and_no_answer_goes_astray(tmp_path: Path) -> None:
+    """Also in a batch, and after the client has hung up (MCP-44); "7" and 7 are one id."""
+
+    async def main() -> None:
+        write_plugin(tmp_path, "Slow", SLOW)
+        marks = [tmp_path / "one", tmp_path / "two"]
+        async with running(tmp_path, NOWHERE) as server:
+            session, stranger = await opened(server, "2025-03-26"), await opened(server)
+
+            async def begun(mark: Path) -> asyncio.Task[httpx.Response]:
+                call = request("tools/call", {"name": "Slow", "arguments": {"mark": str(mark)}}, 7)
+                task = asyncio.create_task(session.post(call))
+                await until(mark.exists)
+                return task
+
+            first = await begun(marks[0])
+            for same in (7, "7"):
+                refused = await session.post(request("ping", id=same))
+                assert (refused.status_code, refused.json()["id"]) == (400, same)
+                assert refused.json()["error"]["code"] == -32600
+            (told,) = (await session.post([request("ping", id=7)])).json()
+            assert (told["id"], told["error"]["code"]) == (7, -32600)
+            assert (await stranger.call("ping", id=7))["result"] == {}
+            (tmp_path / "one.go").touch()
+            assert answer(await first)["result"]["content"][0]["text"] == "done"
+            assert (await session.post(request("ping", id=7), accept="nothing")).status_code == 406
+            assert (await session.call("ping", id=7))["result"] == {}  # what was refused holds nothing
+
+            gone = await begun(marks[1])
+            gone.cancel()
+            await asyncio.wait({gone})
+            assert (await session.post(request("ping", id=7))).status_code == 400
+            (tmp_path / "two.go").touch()
+            async with asyncio.timeout(20):
+                while (await session.post(request("ping", id=7))).status_code != 200:
+                    await asyncio.sleep(0.02)
+
+    run(main())
+
+
+def test_mcp_4_frames_of_the_newest_revision_are_held_to_the_same_rules(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path, NOWHERE) as server:
+            for message, id in (
+                ({**modern("notifications/initialized"), "id": 5}, 5),
+                ({**modern("tools/list"), "id": None}, None),
+                ({**modern("tools/list", id="a"), "jsonrpc": "1.0"}, "a"),
+                ([modern("tools/list")], None),
+            ):
+                headers = {"mcp_protocol_version": MODERN, "mcp_method": "tools/list"}
+                refused = await post(server.client, message, **headers)
+                assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32600), message
+                assert refused.json()["id"] == id
 
     run(main())
 

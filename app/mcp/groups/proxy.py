@@ -68,22 +68,36 @@ def flat_names(catalogue: Catalogue, *groups: Sequence[str]) -> Mapping[str, str
     return {name: named[flat] for name, flat in wanted.items()}
 
 
+def _known_to_nobody(tool: str) -> bool:
+    return False
+
+
 class FirstSettling:
     """Middleware of the SDK's server: lists and calls wait until the servers have been tried once (MOD-7).
 
-    Everything else, the handshake above all, is answered at once.
+    Everything else, the handshake above all, is answered at once, and so are calls of tools that are ``known``.
     """
 
-    def __init__(self, settled: asyncio.Event, seconds: float = SETTLED_SECONDS) -> None:
+    def __init__(
+        self,
+        settled: asyncio.Event,
+        seconds: float = SETTLED_SECONDS,
+        known: Callable[[str], bool] = _known_to_nobody,
+    ) -> None:
         self._settled = settled
         self._seconds = seconds
+        self._known = known
 
     async def __call__(self, ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
         """Wait where the method wants it, at most so long, then go on."""
-        if ctx.method in _WAITING and not self._settled.is_set():
+        if ctx.method in _WAITING and not self._settled.is_set() and not self._is_known(ctx):
             try:
                 async with asyncio.timeout(self._seconds):
                     await self._settled.wait()
             except TimeoutError:
                 self._settled.set()  # whoever comes next has waited long enough
         return await call_next(ctx)
+
+    def _is_known(self, ctx: Any) -> bool:
+        name = ctx.params.get("name") if ctx.method == "tools/call" and ctx.params else None
+        return isinstance(name, str) and self._known(name)

@@ -34,6 +34,7 @@ from app.mcp.server.connections import connection_of
 from app.mcp.server.content import COMPLETE, call_result, error_result, plain_value
 from app.mcp.server.listeners import PROMPTS, RESOURCES, TOOLS, Listeners
 from app.mcp.server.listing import COMMAND, MODERN_SINCE, ShownTool, ToolList, page
+from app.mcp.server.parameters import explained
 from app.mcp.server.places import Places, PlacesError
 from app.mcp.server.progress import Context, Teller
 from app.mcp.server.prompts import PromptShelf
@@ -172,7 +173,7 @@ class McpDoor:
         )
         security = RequestStateSecurity.ephemeral(ttl=STATE_SECONDS)
         security.bind_principal = self._principal
-        server.middleware[:] = [RequestStateBoundary(security, default_audience=NAME)]
+        server.middleware[:] = [explained, RequestStateBoundary(security, default_audience=NAME)]
         server.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
         server.add_request_handler("tools/call", CallToolRequestParams, self._called)
         server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)

@@ -22,11 +22,13 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from app.errors import BadRequestError, both
 from app.extend import Json
 from app.mcp.server.batches import BATCH_VERSIONS, answer_batch
 from app.mcp.server.envelopes import envelope_fault
 from app.mcp.server.event_memory import EventMemory
 from app.mcp.server.principal import HTTP_CALLER, HttpCaller, Principal
+from app.mcp.server.request_ids import RequestIds, request_id
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +74,9 @@ class HttpSessions:
         self._handle = AuthContextMiddleware(self._manager.handle_request)
         self._max_sessions = max_sessions
         self._idle_seconds = idle_seconds
+        self._ids = RequestIds()
+        server.middleware.insert(0, self._ids.followed)
         self._versions: OrderedDict[str, str] = OrderedDict()
-        self._open: set[tuple[str, Principal, str]] = set()
         self._closing = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -116,26 +119,16 @@ class HttpSessions:
         legacy = version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
         session = headers.get(MCP_SESSION_ID_HEADER, "")
         known = self._versions.get(session)
+        message = _parsed(body) if scope["method"] == "POST" else None
         if legacy and version is not None and known is not None and version != known:
-            await _refuse(
-                400, None, f"MCP-Protocol-Version is {version}, but this session speaks {known}", scope, receive, send
+            reason = both(
+                f"MCP-Protocol-Version 是 {version}，而此会话使用 {known}",
+                f"MCP-Protocol-Version is {version}, but this session speaks {known}",
             )
+            await _refuse(400, request_id(message), reason, scope, receive, send)
             return
-        if not legacy or scope["method"] != "POST":
-            if scope["method"] == "GET" or headers.get("mcp-method") == _LISTEN:
-                await self._wait_for_news(scope, receive, send, body)
-            else:
-                await self._handle(scope, self._receiving(receive, body), send)
-            return
-        try:
-            message = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            message = None  # the SDK says what is wrong with it
-        if isinstance(message, list):
-            if known not in BATCH_VERSIONS:
-                await _refuse(400, None, "a message is one JSON object", scope, receive, send)
-            else:
-                await answer_batch(message, self._once, scope, send)
+        if isinstance(message, list) and legacy and known in BATCH_VERSIONS:
+            await answer_batch(message, self._hand_on, scope, send)
             return
         if message is not None:
             fault = envelope_fault(message)
@@ -143,33 +136,29 @@ class HttpSessions:
                 await _refuse(400, fault.id, fault.reason, scope, receive, send)
                 return
             if version is None and not session and _says_modern(message):
-                reason = "the header MCP-Protocol-Version is missing"
+                reason = both("缺少请求头 MCP-Protocol-Version", "the header MCP-Protocol-Version is missing")
                 await _refuse(400, message.get("id"), reason, scope, receive, send, HEADER_MISMATCH)
                 return
-            if message.get("method") == "initialize":
+            if legacy and message.get("method") == "initialize":
                 send = self._remembering(message, send)
-        await self._once(message, scope, self._receiving(receive, body), send)
+        if scope["method"] == "GET" or (not legacy and headers.get("mcp-method") == _LISTEN):
+            await self._wait_for_news(scope, receive, send, body)
+        elif legacy:
+            await self._hand_on(message, scope, self._receiving(receive, body), send)
+        else:
+            await self._handle(scope, self._receiving(receive, body), send)
 
-    async def _once(self, message: Json, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a message to the SDK, unless its session has an open request of the same id (MCP-4).
-
-        The SDK would give both one stream, and one of them would never be answered. It writes ids as texts, so 7 and
-        "7" are one.
-        """
-        id = message.get("id") if isinstance(message, Mapping) and "method" in message else None
-        session = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
-        if id is None or session is None:
+    async def _hand_on(self, message: Json, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the SDK answer a request; one whose id is in use in its session is refused (MCP-4)."""
+        session, named = Headers(scope=scope).get(MCP_SESSION_ID_HEADER), request_id(message)
+        if session is None or named is None:
             await self._handle(scope, receive, send)
             return
-        key = session, scope[HTTP_CALLER].principal, str(id)
-        if key in self._open:
-            await _refuse(400, id, "a request of this session with the same id is open", scope, receive, send)
-            return
-        self._open.add(key)
         try:
-            await self._handle(scope, receive, send)
-        finally:
-            self._open.discard(key)
+            async with self._ids.taken(session, named):
+                await self._handle(scope, receive, send)
+        except BadRequestError as error:
+            await _refuse(400, named, error.message, scope, receive, send)
 
     async def _wait_for_news(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
         """Serve a request that only waits: it ends, as if its client hung up, when the server is to stop (P83)."""
@@ -230,6 +219,14 @@ def _user(principal: Principal) -> AuthenticatedUser:
     return AuthenticatedUser(
         AccessToken(token="", client_id=principal.client, scopes=[], subject=principal.subject, claims=claims)
     )
+
+
+def _parsed(body: bytes) -> Json:
+    """The message of a body; None for what is no JSON: the SDK says what is wrong with that."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _says_modern(message: Mapping[str, Json]) -> bool:

@@ -39,6 +39,7 @@ from tests.node.bench import running_node
 from tests.plugins.modules import write_module
 from tests.program import VCP, environment
 from tests.server import ECHO, KEY, Running, call_text, run, running, write_plugin
+from tests.web.mcp_posts import opened
 
 BOTH = pytest.mark.parametrize("approved", [True, False], ids=["yes", "no"])
 
@@ -86,6 +87,25 @@ def test_a_tool_that_an_agent_plugin_calls_waits(tmp_path: Path, approved: bool)
             body = (await call).json()
             assert body["kind"] == (None if approved else "approval_rejected")
             assert tools.names == ["Danger"] * approved
+
+    run(main())
+
+
+@BOTH
+def test_tools_of_mcp_and_openapi_clients_wait_and_a_no_is_told_in_their_way(tmp_path: Path, approved: bool) -> None:
+    """D66: the notices say by which door a call came."""
+
+    async def main() -> None:
+        tools = Tools("Danger")
+        async with approving(tmp_path, tools) as (server, _), person(server) as wire:
+            session = await opened(server)
+            call = asyncio.create_task(session.call("tools/call", {"name": "Danger.Delete", "arguments": {}}))
+            assert (await answers(wire, approved))["source"] == "mcp_server"
+            assert (await call)["result"].get("isError", False) is not approved
+            posted = asyncio.create_task(server.client.post("/tools/Danger__Delete", json={}))
+            assert (await answers(wire, approved))["source"] == "openapi"
+            assert (await posted).status_code == (200 if approved else 403)
+            assert tools.names == ["Danger", "Danger"] * approved
 
     run(main())
 

@@ -28,6 +28,8 @@ STREAM = (b"content-type", b"text/event-stream")
 @pytest.mark.parametrize("json_response", [True, False])
 @pytest.mark.parametrize("legacy", [True, False])
 def test_mcp_1_both_eras_are_spoken_over_http(tmp_path: Path, legacy: bool, json_response: bool) -> None:
+    """MOD-10: by our own client, with the headers of the entry; no other program stands between."""
+
     async def main() -> None:
         peer = Peer("echo")
         async with peer.http(legacy=legacy, json_response=json_response) as url:

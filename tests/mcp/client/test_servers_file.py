@@ -99,6 +99,7 @@ def test_p95_a_server_can_be_switched_off_in_each_dialect(entry: dict[str, Any])
 
 
 def test_p95_an_unknown_key_or_kind_is_refused_by_name_and_never_dropped_silently() -> None:
+    """MOD-4."""
     _, problems = one({"command": "sh", "autoApprove": ["x"], "//": "a note"})
     assert len(problems) == 1 and "s.autoApprove" in problems[0]
     assert "s.type" in lost({"type": "websocket", "url": "ws://x"})[0]
