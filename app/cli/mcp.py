@@ -43,8 +43,6 @@ from app.protocol.call_depth import check_depth, environment_depth
 from app.services import Services
 from app.services.mcp_shelves import give_shelves
 from app.services.mcp_stdio import Streams, confine, relay_stdio, serve_nothing, serve_stdio
-from app.web.app import create_app
-from app.web.server import serve
 
 ROOT_VARIABLE = "VCP_MCP_ROOT"
 """The folder that a stand-alone server works in, where no option says it."""
@@ -189,6 +187,9 @@ async def _serve(services: Services, depth: int, streams: Streams, options: argp
     async with AsyncExitStack() as stack:
         if any("asynchronous" in spec.labels for spec in services.router.specs().values()):
             # Their processes call back when the work is done, so somebody has to listen for as long.
+            from app.web.app import create_app  # loaded late: a client waits for the start
+            from app.web.server import serve
+
             services.served_at(await stack.enter_async_context(serve(create_app(services))))
         else:
             await stack.enter_async_context(services.running_parts())
