@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from app.config.small_file import read_small
+from app.config.json_file import whole_file
 from app.home.checks.findings import Finding, Installation, Level, Topic
 from app.mcp.client.environment import server_environment
 from app.mcp.client.server_entry import ServerKind
@@ -16,17 +16,10 @@ from app.mcp.client.servers_file import FILE_NAME, MAX_FILE_BYTES, ServersFileEr
 def check_mcp_servers(installation: Installation) -> Iterator[Finding]:
     """Findings about the file, which may be missing. No server is started: ``vcp mcp-check`` does that."""
     try:
-        data = read_small(installation.home / FILE_NAME, MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
-            yield _told(Level.ERROR, f"超过 {MAX_FILE_BYTES} 字节", f"is larger than {MAX_FILE_BYTES} bytes")
+        data = whole_file(installation.home / FILE_NAME, MAX_FILE_BYTES, ServersFileError)
+        if data is None:
             return
         table, problems = read_servers(data, installation.config.environ, FILE_NAME)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        reason = error.strerror or str(error)
-        yield _told(Level.ERROR, f"无法读取：{reason}", f"cannot be read: {reason}")
-        return
     except ServersFileError as error:
         chinese, _, english = error.message.partition(" / ")
         yield _told(Level.ERROR, chinese, english, error.line)
