@@ -16,6 +16,9 @@ run: ## start the server (without API_URL: with the built-in demo model)
 	@sh scripts/environment.sh run
 	@$(PYTHON) -m app.cli serve --home . $(ARGS)
 
+# Each worker compiles all tests; what one of them or an earlier run has compiled is read, also where a shell forbids it.
+test test-external: export PYTHONDONTWRITEBYTECODE =
+
 test: ## run the test suite, on all cores (one after the other: ARGS="-n 0")
 	@sh scripts/environment.sh test
 	$(PYTHON) -m pytest -m "not external" $(WORKERS) $(ARGS)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Mapping
 from datetime import tzinfo
+from typing import TYPE_CHECKING
 
 from app.cli.approval_forms import filled, form_of
 from app.cli.terminal import TerminalLines, printable_lines
@@ -15,7 +16,9 @@ from app.extend import ApprovalAsked, Event, Json
 from app.hub.approval.feed import described
 from app.hub.approval.guard import Approvals
 from app.protocol.json_text import pretty_json
-from app.services import Services
+
+if TYPE_CHECKING:  # who only reads questions, such as vcp approve, is spared the time that loading a server takes
+    from app.services import Services
 
 YES = frozenset({"y", "yes", "是"})
 NO = frozenset({"n", "no", "否"})

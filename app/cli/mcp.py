@@ -51,8 +51,6 @@ from app.services.mcp_stdio import (
     serve_stdio,
     until_signalled,
 )
-from app.web.app import create_app
-from app.web.server import serve
 
 ROOT_VARIABLE = "VCP_MCP_ROOT"
 """The folder that a stand-alone server works in, where no option says it."""
@@ -197,6 +195,9 @@ async def _serve(services: Services, depth: int, streams: Streams, options: argp
     async with AsyncExitStack() as stack:
         if any("asynchronous" in spec.labels for spec in services.router.specs().values()):
             # Their processes call back when the work is done, so somebody has to listen for as long.
+            from app.web.app import create_app  # loaded late: a client waits for the start
+            from app.web.server import serve
+
             services.served_at(await stack.enter_async_context(serve(create_app(services))))
         else:
             await stack.enter_async_context(services.running_parts())

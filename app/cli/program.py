@@ -8,14 +8,17 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from app import __version__
-from app.cli import approve, backup, check, demo, init, keys, mcp, mcp_check, modular, node, nodes, restore, serve, tool
 from app.cli.options import EXIT_FAILED, EXIT_USAGE
 from app.errors import VcpError, both
 
-COMMANDS = (serve, init, check, keys, nodes, backup, restore, tool, mcp, mcp_check, modular, approve, demo, node)
-"""The modules of the commands, in the order of the help; each adds its own arguments."""
+COMMANDS = (
+    *("serve", "init", "check", "keys", "nodes", "backup", "restore", "tool"),
+    *("mcp", "mcp-check", "modular", "approve", "demo", "node"),
+)
+"""The commands, in the order of the help. Each has a module of its name, which adds its own arguments."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -23,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks Chinese letters must not end the program
             stream.reconfigure(errors="backslashreplace")
-    options = _parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    options = _parser(words).parse_args(words)
     try:
         code = options.run(options)
         sys.stdout.flush()
@@ -38,12 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of the command that ``words`` name, without the time that loading the others takes; else of all."""
     parser = argparse.ArgumentParser(
         prog="vcp", description=both("兼容 OpenAI 的聊天中间件服务器", "OpenAI-compatible chat middleware server")
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        command.add_to(commands)
+    for name in words[:1] if words and words[0] in COMMANDS else COMMANDS:
+        import_module(f"app.cli.{name.replace('-', '_')}").add_to(commands)
     return parser

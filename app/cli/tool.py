@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING
 
 from app.cli.approval_questions import ask_here
 from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, NoModel, configured, home_option, reader, run
@@ -25,11 +26,11 @@ from app.protocol.arguments import fold
 from app.protocol.call_depth import check_depth, environment_depth
 from app.protocol.json_text import pretty_json
 from app.protocol.timestamps import iso_millis
-from app.services import Services
 from app.tools.rendering import result_object
 from app.tools.router import Router, no_such_tool
-from app.web.app import create_app
-from app.web.server import serve
+
+if TYPE_CHECKING:
+    from app.services import Services
 
 PATIENCE_SECONDS = 1.0
 """How long the server may be silent before the command looks whether the call waits for approval."""
@@ -94,6 +95,8 @@ async def _tell_of_waiting(owner: Owner, key: str, tool: str) -> None:
 
 
 async def _alone(config: Config, key: str, tool: str, arguments: dict[str, str], depth: int) -> int:
+    from app.services import Services  # takes longer to load than a call through a running server
+
     _end_on_sigterm()
     services = Services(config, key, resolver=NoModel(), owns_home=False)
     password = arguments.pop("tool_password", None) if config.settings.vcp_tool_code else None
@@ -110,6 +113,9 @@ async def _alone(config: Config, key: str, tool: str, arguments: dict[str, str],
     works_on = found is not None and "asynchronous" in found.spec.labels
     async with AsyncExitStack() as stack:
         if works_on:  # its process calls back when the work is done, so somebody has to listen for as long
+            from app.web.app import create_app
+            from app.web.server import serve
+
             services.served_at(await stack.enter_async_context(serve(create_app(services))))
         else:
             await stack.enter_async_context(services.running_parts())

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from app.config.json_file import JsonFileError, parsed_object
 from app.config.live_file import LiveFile
 from app.config.problem import Problem
-from app.errors import VcpError, both
+from app.errors import both
 from app.extend import Json
-from app.protocol.tolerant_json import tolerant_json
 
 log = logging.getLogger(__name__)
 
@@ -52,14 +52,10 @@ _UNSEEN = re.compile(
 """White space, hyphens and ``_``, and what nobody sees: many programs pass over them when they read a name."""
 
 
-class ApprovalFileError(VcpError):
+class ApprovalFileError(JsonFileError):
     """The file cannot be used at all; ``line`` says where, if it is known."""
 
     code = "approval_file"
-
-    def __init__(self, message: str, line: int | None = None) -> None:
-        super().__init__(message)
-        self.line = line
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +120,7 @@ def rule_key(text: str) -> str:
 
 def read_rules(data: bytes, file: str = FILE_NAME) -> tuple[ApprovalRules, tuple[Problem, ...]]:
     """The rules of a file's content, and what is odd in it; raises ApprovalFileError when it is of no use."""
-    value, problems = _parsed(data, file)
+    value, problems = parsed_object(data, file, ApprovalFileError)
     lines = data.decode("utf-8", "replace").split("\n")
 
     def complain(key: str, chinese: str, english: str) -> None:
@@ -165,29 +161,6 @@ def read_rules(data: bytes, file: str = FILE_NAME) -> tuple[ApprovalRules, tuple
 Complain = Callable[[str, str, str], None]
 
 _ONE_COLON = f"has a rule about a command SilentReject; two colons, {SILENT_REJECT}, make a rejection silent"
-
-
-def _parsed(data: bytes, file: str) -> tuple[Mapping[str, Json], list[Problem]]:
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ApprovalFileError(both("不是 UTF-8 编码", "is not UTF-8"), line) from None
-    try:
-        value, odd = tolerant_json(text)
-    except json.JSONDecodeError as error:
-        raise ApprovalFileError(
-            both(f"不是有效的 JSON（{error.msg}）", f"is no JSON: {error.msg}"), error.lineno
-        ) from None
-    except (ValueError, RecursionError) as error:
-        raise ApprovalFileError(both(f"不是可用的 JSON（{error}）", f"is no usable JSON: {error}")) from None
-    if not isinstance(value, dict):
-        raise ApprovalFileError(both("应是一个 JSON 对象", "must be a JSON object"))
-    told = [
-        Problem(file, oddity.line, "", both("不属于 JSON，已忽略", "is no JSON and passed over") + f": {oddity.what}")
-        for oddity in odd
-    ]
-    return value, told
 
 
 def _minutes(value: Mapping[str, Json], complain: Complain) -> float:

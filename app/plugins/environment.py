@@ -12,58 +12,15 @@ The plugin's resolved settings and the variables that the server itself sets com
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.config.child_environment import is_possible, is_safe
 from app.plugins.manifest import Manifest, Setting
 from app.protocol.call_depth import CALL_DEPTH_VARIABLE
 
-VARIABLE_BYTES_LIMIT = 131_071
-"""Longest ``NAME=value`` that Linux hands to a new process; a longer one would make every start fail."""
-
-SAFE_NAMES = frozenset(
-    {
-        "PATH",
-        "HOME",
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "LANG",
-        "LANGUAGE",
-        "TZ",
-        "TMPDIR",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-        "NO_PROXY",
-        "SSL_CERT_FILE",
-        "SSL_CERT_DIR",
-        "REQUESTS_CA_BUNDLE",
-        "CURL_CA_BUNDLE",
-        "NODE_EXTRA_CA_CERTS",
-        "SYSTEMROOT",
-        "SYSTEMDRIVE",
-        "WINDIR",
-        "COMSPEC",
-        "PATHEXT",
-        "TEMP",
-        "TMP",
-        "USERNAME",
-        "USERPROFILE",
-        "HOMEDRIVE",
-        "HOMEPATH",
-        "APPDATA",
-        "LOCALAPPDATA",
-        "PROGRAMDATA",
-        "PROGRAMFILES",
-    }
-)
-"""Names (upper case) that every child may see."""
-
-SAFE_PREFIXES = ("LC_", "XDG_")
 AUTH_CODE = "DECRYPTED_AUTH_CODE"
 REQUEST_IP = "VCP_REQUEST_IP"
 CALLBACK_BASE_URL = "CALLBACK_BASE_URL"
@@ -164,7 +121,7 @@ def child_environment(
     if callback_base is not None:
         environment[CALLBACK_BASE_URL] = callback_base
         environment[CALLBACK_PLUGIN] = manifest.name
-    impossible = tuple(name for name, value in environment.items() if not _possible(name, value))
+    impossible = tuple(name for name, value in environment.items() if not is_possible(name, value))
     for name in impossible:
         del environment[name]
     return environment, impossible
@@ -175,17 +132,4 @@ def _inherited(manifest: Manifest, environ: Mapping[str, str]) -> dict[str, str]
     if wanted is True:
         return dict(environ)
     named = wanted or frozenset()
-    return {
-        name: value
-        for name, value in environ.items()
-        if name in named or name.upper() in SAFE_NAMES or name.startswith(SAFE_PREFIXES)
-    }
-
-
-def _possible(name: str, value: str) -> bool:
-    if not name or "=" in name or "\0" in name or "\0" in value:
-        return False
-    try:
-        return len(os.fsencode(name)) + len(os.fsencode(value)) + 1 < VARIABLE_BYTES_LIMIT
-    except UnicodeEncodeError:
-        return False
+    return {name: value for name, value in environ.items() if name in named or is_safe(name)}

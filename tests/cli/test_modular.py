@@ -194,35 +194,22 @@ def test_a_description_of_nobody_is_refused(
     assert not (tmp_path / "modular-mcp.json").exists()
 
 
-def test_descriptions_are_asked_for_on_the_terminal(tmp_path: Path) -> None:
+def test_descriptions_are_asked_for_on_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """MOD-15: the prompt shows name, type and command or address; an empty line is asked again."""
     path = ordinary(tmp_path)
+    monkeypatch.chdir(tmp_path)
     terminal, ours = pty.openpty()
-    process = subprocess.Popen(
-        (*VCP, "modular", "migrate", str(path), "-o", "new.json"),
-        cwd=tmp_path,
-        env=environment(),
-        stdin=ours,
-        stdout=ours,
-        stderr=ours,
-    )
-    os.close(ours)
-    shown = ""
     try:
-        os.write(terminal, "\n  \nThe first 一\nThe second\n".encode())
-        while True:
-            try:
-                data = os.read(terminal, 4096)
-            except OSError:  # how Linux says that the other side is closed
-                break
-            if not data:
-                break
-            shown += data.decode()
-        assert process.wait(LONGEST) == 0, shown
+        with open(ours, encoding="utf-8") as keyboard:  # noqa: PTH123  the number of an open file, no path
+            monkeypatch.setattr(sys, "stdin", keyboard)
+            os.write(terminal, "\n  \nThe first 一\nThe second\n".encode())
+            ended = command(capsys, "modular", "migrate", path, "-o", "new.json")
     finally:
-        process.kill()
-        process.wait(LONGEST)
         os.close(terminal)
+    assert ended.code == 0
+    shown = ended.out + ended.err
     assert shown.count("one (stdio: npx -y x)") == 3
     assert shown.count("b=c (http: https://example.com/mcp)") == 1
     entries = json.loads((tmp_path / "new.json").read_text("utf-8"))["mcpServers"]

@@ -77,7 +77,7 @@ def test_the_architecture_names_every_package_and_every_contract_that_exists() -
             assert hasattr(extend, name), name
 
 
-@pytest.mark.parametrize("package", ["services", "hub", "node"])
+@pytest.mark.parametrize("package", ["services", "hub", "node", "mcp"])
 def test_the_architecture_tells_what_every_file_of_a_package_is_for(package: str) -> None:
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     files = [path for path in (ROOT / "app" / package).rglob("*.py") if path.name != "__init__.py"]

@@ -42,6 +42,7 @@ def test_a_server_that_nobody_asks_for_mcp_does_not_import_the_sdk(tmp_path: Pat
         "from pathlib import Path\n"
         "from tests.web.asgi import app_in\n"
         "from tests.plugins.modules import alone, serving\n"
+        "import app.cli.check, app.cli.node, app.cli.serve, app.cli.tool\n"
         "async def main(home):\n"
         "    async with serving(home) as services:\n"
         "        app_in(home / 'other')\n"

@@ -14,7 +14,7 @@ from app.config.approval_rules import (
     read_rules,
     rule_key,
 )
-from app.config.small_file import read_small
+from app.config.json_file import whole_file
 from app.home.checks.findings import Finding, Installation, Level, Topic
 from app.home.checks.plugins import PluginCheck
 from app.plugins.manifest import Manifest
@@ -23,17 +23,9 @@ from app.plugins.manifest import Manifest
 def check_approvals(installation: Installation, plugins: PluginCheck) -> Iterator[Finding]:
     """Findings about the file, which may be missing."""
     try:
-        data = read_small(installation.home / FILE_NAME, MAX_FILE_BYTES + 1)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        reason = error.strerror or str(error)
-        yield _useless(f"无法读取：{reason}", f"cannot be read: {reason}")
-        return
-    if len(data) > MAX_FILE_BYTES:
-        yield _useless(f"超过 {MAX_FILE_BYTES} 字节", f"is larger than {MAX_FILE_BYTES} bytes")
-        return
-    try:
+        data = whole_file(installation.home / FILE_NAME, MAX_FILE_BYTES, ApprovalFileError)
+        if data is None:
+            return
         rules, problems = read_rules(data)
     except ApprovalFileError as error:
         chinese, _, english = error.message.partition(" / ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from app.config.small_file import read_small
+from app.config.json_file import whole_file
 from app.home.checks.findings import Finding, Installation, Level, Topic
 from app.home.checks.plugins import PluginCheck
 from app.mcp.groups.file import FILE_NAME, MAX_FILE_BYTES, GroupFileError, GroupTable, read_groups, shown
@@ -17,17 +17,9 @@ _WILD = frozenset("*?[:#.")
 def check_tool_groups(installation: Installation, plugins: PluginCheck) -> Iterator[Finding]:
     """Findings about the file, which may be missing."""
     try:
-        data = read_small(installation.home / FILE_NAME, MAX_FILE_BYTES + 1)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        reason = error.strerror or str(error)
-        yield _useless(f"无法读取：{reason}", f"cannot be read: {reason}")
-        return
-    if len(data) > MAX_FILE_BYTES:
-        yield _useless(f"超过 {MAX_FILE_BYTES} 字节", f"is larger than {MAX_FILE_BYTES} bytes")
-        return
-    try:
+        data = whole_file(installation.home / FILE_NAME, MAX_FILE_BYTES, GroupFileError)
+        if data is None:
+            return
         table, problems = read_groups(data)
     except GroupFileError as error:
         chinese, _, english = error.message.partition(" / ")

@@ -5,7 +5,6 @@ No part of the SDK is imported here, so that every command may read the file.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -14,14 +13,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from app.config.json_file import JsonFileError, parsed, whole_file
 from app.config.live_file import LiveFile
 from app.config.problem import Problem
-from app.config.small_file import read_small
-from app.errors import VcpError, both
+from app.errors import both
 from app.extend import Json
 from app.mcp.client.entry_reader import Complain, EntryError
 from app.mcp.client.server_entry import ServerEntry, read_entry
-from app.protocol.tolerant_json import tolerant_json
 
 log = logging.getLogger(__name__)
 
@@ -43,14 +41,10 @@ _NO_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f#「」\u2028\u2029\ud800-\udfff]")
 _LISTED_NAMES = ("name", "id")
 
 
-class ServersFileError(VcpError):
+class ServersFileError(JsonFileError):
     """The file cannot be used at all; ``line`` says where, if it is known."""
 
     code = "mcp_servers_file"
-
-    def __init__(self, message: str, line: int | None = None) -> None:
-        super().__init__(message)
-        self.line = line
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +84,7 @@ def read_servers(
     ``${NAME}`` stands for a variable of ``environ`` (MOD-6). ``further`` are root keys that the caller knows. Raises
     ServersFileError when nothing can be read.
     """
-    value, problems = _parsed(data, file)
+    value, problems = parsed(data, file, ServersFileError)
     lines = data.decode("utf-8", "replace").split("\n")
 
     lost: list[str] = []
@@ -136,37 +130,10 @@ def read_servers_file(
     path: Path, environ: Mapping[str, str], file: str = FILE_NAME, *, further: frozenset[str] = frozenset()
 ) -> tuple[ServerTable, tuple[Problem, ...]]:
     """The same of a file on the disk. Raises FileNotFoundError, and ServersFileError for all else."""
-    try:
-        data = read_small(path, MAX_FILE_BYTES + 1)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ServersFileError(both(f"无法读取：{reason}", f"cannot be read: {reason}")) from error
-    if len(data) > MAX_FILE_BYTES:
-        raise ServersFileError(both(f"超过 {MAX_FILE_BYTES} 字节", f"is larger than {MAX_FILE_BYTES} bytes"))
+    data = whole_file(path, MAX_FILE_BYTES, ServersFileError)
+    if data is None:
+        raise FileNotFoundError(path)
     return read_servers(data, environ, file, further=further)
-
-
-def _parsed(data: bytes, file: str) -> tuple[Any, list[Problem]]:
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ServersFileError(both("不是 UTF-8 编码", "is not UTF-8"), line) from None
-    try:
-        value, odd = tolerant_json(text)
-    except json.JSONDecodeError as error:
-        raise ServersFileError(
-            both(f"不是有效的 JSON（{error.msg}）", f"is no JSON: {error.msg}"), error.lineno
-        ) from None
-    except (ValueError, RecursionError) as error:
-        raise ServersFileError(both(f"不是可用的 JSON（{error}）", f"is no usable JSON: {error}")) from None
-    told = [
-        Problem(file, oddity.line, "", both("不属于 JSON，已忽略", "is no JSON and passed over") + f": {oddity.what}")
-        for oddity in odd
-    ]
-    return value, told
 
 
 def _container(value: Any, complain: Complain) -> tuple[list[tuple[str, Any]], Mapping[str, Any]]:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.config.json_file import JsonFileError, parsed_object
 from app.config.live_file import Content, LiveFile
 from app.config.problem import Problem
-from app.errors import VcpError, both
+from app.errors import both
 from app.extend import Json
 from app.protocol.group_names import MAX_GROUP_NAME, name_fault
-from app.protocol.tolerant_json import tolerant_json
 
 log = logging.getLogger(__name__)
 
@@ -31,14 +31,10 @@ MAX_PROBLEMS = 100
 _KNOWN = ("description", "tools")
 
 
-class GroupFileError(VcpError):
+class GroupFileError(JsonFileError):
     """The file cannot be used at all; ``line`` says where, if it is known."""
 
     code = "tool_groups_file"
-
-    def __init__(self, message: str, line: int | None = None) -> None:
-        super().__init__(message)
-        self.line = line
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +70,8 @@ class _Reader:
         self._patterns_left = MAX_PATTERNS
 
     def read(self) -> tuple[GroupTable, tuple[Problem, ...]]:
-        value = self._parsed()
+        value, self._problems = parsed_object(self._data, self._file, GroupFileError)
+        self._lines = self._data.decode("utf-8").split("\n")
         for key in value:
             if key not in ("groups", "$schema") and not key.startswith(("//", "#")):
                 self._complain(key, "未知的键，已忽略", "is not known and ignored")
@@ -89,28 +86,6 @@ class _Reader:
             )
         table = tuple(self._groups(dict(list(groups.items())[:MAX_GROUPS])))
         return table, tuple(self._problems)
-
-    def _parsed(self) -> Mapping[str, Json]:
-        try:
-            text = self._data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            line = self._data.count(b"\n", 0, error.start) + 1
-            raise GroupFileError(both("不是 UTF-8 编码", "is not UTF-8"), line) from None
-        self._lines = text.split("\n")
-        try:
-            value, odd = tolerant_json(text)
-        except json.JSONDecodeError as error:
-            raise GroupFileError(
-                both(f"不是有效的 JSON（{error.msg}）", f"is no JSON: {error.msg}"), error.lineno
-            ) from None
-        except (ValueError, RecursionError) as error:
-            raise GroupFileError(both(f"不是可用的 JSON（{error}）", f"is no usable JSON: {error}")) from None
-        if not isinstance(value, dict):
-            raise GroupFileError(both("应是一个 JSON 对象", "must be a JSON object"))
-        for oddity in odd:
-            told = both("不属于 JSON，已忽略", "is no JSON and passed over")
-            self._problems.append(Problem(self._file, oddity.line, "", f"{told}: {oddity.what}"))
-        return value
 
     def _complain(self, key: str, chinese: str, english: str) -> None:
         if len(self._problems) < MAX_PROBLEMS:

@@ -21,12 +21,14 @@ from mcp_types.jsonrpc import ErrorData
 
 from app.errors import both
 from app.extend import Json
+from app.mcp.client.lines import LineCutter, Oversize
 from app.mcp.stdio import frames
 from app.mcp.stdio.batches import BATCH_REVISIONS, MAX_BATCH, MAX_FRAME_BYTES, Batch, Running, key, too_large
 from app.mcp.stdio.frames import Answer, Fault, Message, Notification, Request, RequestId, Unusable
-from app.mcp.stdio.lines import MAX_LINE_BYTES, LineSplitter, TooLong
 
 log = logging.getLogger(__name__)
+
+MAX_LINE_BYTES = 4 * 1024 * 1024
 
 DRAIN_SECONDS = 5.0
 """After the end of input calls may finish for so long (STD-40)."""
@@ -90,7 +92,7 @@ class StdioConnection:
         self._sink = sink
         self._limits = limits or Limits()
         self._attached = attached
-        self._lines = LineSplitter(self._limits.line_bytes)
+        self._lines = LineCutter(self._limits.line_bytes)
         self._running: dict[RequestId, Running] = {}
         self._running_bytes = 0
         self._idle = asyncio.Event()
@@ -159,12 +161,12 @@ class StdioConnection:
         data = b"-"
         while data:
             data = await self._source.next()
-            for line in self._lines.feed(data) if data else self._lines.finish():
+            for line in self._lines.feed(data) if data else self._lines.end():
                 await self._line(line)
 
-    async def _line(self, line: bytes | TooLong) -> None:
-        if isinstance(line, TooLong):
-            log.warning("a line of %d bytes was dropped", line.length)  # its length and nothing else (STD-46)
+    async def _line(self, line: bytes | Oversize) -> None:
+        if isinstance(line, Oversize):
+            log.warning("a line of %d bytes was dropped", line.size)  # its length and nothing else (STD-46)
             limit = self._limits.line_bytes
             text = both(f"一行不得超过 {limit} 字节", f"a line has at most {limit} bytes")
             await self._refuse(Fault(frames.PARSE_ERROR, text))

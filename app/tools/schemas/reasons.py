@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -287,12 +287,10 @@ def _container(value: list[Any] | dict[str, Any]) -> str:
     kind = "array" if isinstance(value, list) else "object"
     parts = list(value.values()) if isinstance(value, dict) else value
     if len(parts) <= 5 and not any(isinstance(part, list | dict) for part in parts):
-        members: Callable[[], list[str]] = lambda: (  # noqa: E731
-            [f"{_quoted(name, 20)}:{shown(one)}" for name, one in value.items()]
-            if isinstance(value, dict)
-            else [shown(one) for one in value]
-        )
-        text = ",".join(members())
+        if isinstance(value, dict):
+            text = ",".join(f"{_quoted(name, 20)}:{shown(one)}" for name, one in value.items())
+        else:
+            text = ",".join(map(shown, value))
         if len(text) <= VALUE_CHARS:
             return f"[{text}]" if isinstance(value, list) else f"{{{text}}}"
     return f"{kind} ({len(value)})"

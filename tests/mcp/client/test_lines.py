@@ -38,6 +38,16 @@ def test_p94_of_a_line_that_is_too_long_only_both_ends_are_kept_and_the_next_one
     assert lines == [Oversize(len(long), b"a" * KEPT_BYTES, b"b" * KEPT_BYTES), b"next"]
 
 
+def test_std_16_the_limit_is_one_of_bytes() -> None:
+    """One byte more is too many."""
+    assert [getattr(line, "size", line) for line in cut(["12345\n123456\n密密\n1\n".encode()], 5)] == [
+        b"12345",
+        6,
+        6,
+        b"1",
+    ]
+
+
 def test_memory_does_not_grow_with_a_line_that_never_ends() -> None:
     cutter = LineCutter(1_000)
     for _ in range(2_000):

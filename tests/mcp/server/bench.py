@@ -15,6 +15,7 @@ from app.observe.bus import EventBus
 from app.services.mcp_server import fault_of
 from app.tools.offers import DoorRules, Offers
 from app.tools.router import Router
+from tests.fixed_tools import FixedTools
 
 MODERN = "2026-07-28"
 ERAS = ("legacy", MODERN)
@@ -22,11 +23,11 @@ ERAS = ("legacy", MODERN)
 Work = Callable[[ToolCall, CallContext], Awaitable[ToolResult]]
 
 
-class Tools:
+class Tools(FixedTools):
     """A source of tools that may change; what a call does is ``work``, by the tool's name."""
 
     def __init__(self) -> None:
-        self.specs: Mapping[str, ToolSpec] = {}
+        super().__init__()
         self.work: dict[str, Work] = {}
         self.calls: list[ToolCall] = []
         self.contexts: list[CallContext] = []
@@ -45,18 +46,12 @@ class Tools:
 
     def put(self, specs: Mapping[str, ToolSpec]) -> None:
         """These are the tools now."""
-        self.specs = specs
+        self.specs = dict(specs)
         for told in self._told:
             told()
 
     def changed(self, told: Callable[[], None]) -> None:
         self._told.append(told)
-
-    def tools(self) -> Mapping[str, ToolSpec]:
-        return self.specs
-
-    def addressed(self, name: str) -> ToolSpec | None:
-        return None
 
     async def call(
         self, spec: ToolSpec, call: ToolCall, context: CallContext, started: Callable[..., None]

@@ -301,18 +301,24 @@ def test_a_client_that_is_refused_as_a_whole_is_told_why(era: str) -> None:
     run(main())
 
 
+def slow_tool(bench: DoorBench) -> asyncio.Event:
+    """Add the tool Slow, whose calls end when the event is set."""
+    ended = asyncio.Event()
+
+    async def work(call: ToolCall, context: CallContext) -> ToolResult:
+        await ended.wait()
+        return ToolResult(structured="done")
+
+    bench.tools.add("Slow", work)
+    return ended
+
+
 @pytest.mark.parametrize("era", ERAS)
 def test_mcp_27_std_39_calls_overlap_the_rest_waits_and_lists_and_pings_do_not(era: str) -> None:
     async def main() -> None:
         async with DoorBench() as bench:
             bench.rules = type(bench.rules)(max_running=3, max_running_per_client=2)
-            ended = asyncio.Event()
-
-            async def work(call: ToolCall, context: CallContext) -> ToolResult:
-                await ended.wait()
-                return ToolResult(structured="done")
-
-            bench.tools.add("Slow", work)
+            ended = slow_tool(bench)
             async with bench.client(era) as client:
                 calls = [asyncio.create_task(client.call_tool("Slow", {})) for _ in range(5)]
                 await until(lambda: len(bench.tools.calls) == 2 and bench.door.running == 5)
@@ -333,13 +339,7 @@ def test_mcp_27_two_sessions_have_their_limits_each() -> None:
     async def main() -> None:
         async with DoorBench() as bench:
             bench.rules = type(bench.rules)(max_running=3, max_running_per_client=2)
-            ended = asyncio.Event()
-
-            async def work(call: ToolCall, context: CallContext) -> ToolResult:
-                await ended.wait()
-                return ToolResult(structured="done")
-
-            bench.tools.add("Slow", work)
+            ended = slow_tool(bench)
             async with bench.client("legacy") as one, bench.client("legacy") as two:
                 calls = [asyncio.create_task(client.call_tool("Slow", {})) for client in (one, one, one, two, two)]
                 await until(lambda: len(bench.tools.calls) == 3 and bench.door.running == 5)

@@ -13,9 +13,9 @@ from typing import Any
 import mcp_types as types
 from mcp.server.lowlevel import Server
 
+from app.mcp.client.lines import LineCutter
 from app.mcp.stdio.connection import Drive, Limits, StdioConnection
 from app.mcp.stdio.descriptors import Input, Output
-from app.mcp.stdio.lines import LineSplitter
 
 MODERN = {
     "_meta": {
@@ -85,7 +85,7 @@ class Client:
         self.connection = connection
         self._write = write
         self._input = Input(read)
-        self._lines = LineSplitter(64 * 1024 * 1024)
+        self._lines = LineCutter(64 * 1024 * 1024)
         self._frames: deque[bytes] = deque()
         self.raw: list[bytes] = []
 

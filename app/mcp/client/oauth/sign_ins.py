@@ -215,8 +215,7 @@ class SignIns:
         reading = asyncio.create_task(_pasted(lines, hand_on)) if lines is not None else None
         try:
             async with asyncio.timeout(self._seconds):
-                # The other process can only be looked at.
-                while (await asyncio.to_thread(self._pending))[1] == url:  # noqa: ASYNC110
+                while (await asyncio.to_thread(self._pending))[1] == url:  # noqa: ASYNC110 - a file of another process
                     await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError:
             raise too_late() from None
