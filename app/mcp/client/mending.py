@@ -16,6 +16,9 @@ from app.protocol.json_text import compact_json
 MAX_TOOLS = 2_000
 """Most tools of one server (MCP-54)."""
 
+MAX_LISTED = 10 * MAX_TOOLS
+"""Of one page; what is behind them is not even looked at."""
+
 MAX_TOOL_NAME = 128
 MAX_TOOL_BYTES = 256 * 1024
 """Longest description with schemas of one tool, as JSON."""
@@ -43,7 +46,7 @@ def mended_tools(result: Mapping[str, Json], left_out: Callable[[str, str], None
     listed = result.get("tools")
     tools: list[dict[str, Any]] = []
     names: set[str] = set()
-    for raw in listed if isinstance(listed, list) else []:
+    for raw in listed[:MAX_LISTED] if isinstance(listed, list) else []:
         tool = raw if isinstance(raw, dict) else {}
         name = tool.get("name")
         why = tool_name_fault(name) or _schema_fault(tool) or ("is there twice" if name in names else "")

@@ -26,9 +26,10 @@ from pydantic import ValidationError
 
 from app.errors import both
 from app.mcp.client.child import SETTLE_SECONDS, STOP_SECONDS, ServerChild
-from app.mcp.client.lines import Oversize
+from app.mcp.client.lines import KEPT_BYTES, Oversize
 from app.mcp.client.link import PROBE_SECONDS
 from app.mcp.client.server_entry import ServerEntry
+from app.mcp.client.value_count import MAX_VALUES, has_too_many_values
 from app.protocol.json_text import strict_json
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,11 @@ FRAME_EXTRA = 64 * 1024
 """So much larger than a result may the line be that it comes in."""
 
 JUNK_BYTES = 64 * 1024 * 1024
+JUNK_LINES = 20_000
 """A server that printed so much in a row that is no message is ended."""
+
+JUNK_AT_ONCE = 100
+"""After so many such lines others have their turn."""
 
 MAX_BATCH = 1_000
 WRITE_SECONDS = 30.0
@@ -82,7 +87,7 @@ class StdioLink:
         self._child: ServerChild | None = None
         self._waiting: set[types.RequestId] = set()
         self._quiet = QuietLog(entry.name)
-        self._junk = 0
+        self._junk = self._junk_lines = 0
         self._junk_told = 0
         self._fault = ""
         self.gone = asyncio.Event()
@@ -170,13 +175,18 @@ class StdioLink:
                         await come.send(SessionMessage(message))
                     except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                         return
-                if self._junk > JUNK_BYTES:
+                if not messages and self._junk_lines % JUNK_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+                if self._junk > JUNK_BYTES or self._junk_lines > JUNK_LINES:
                     self._fault = both("输出过多非消息内容", "it printed too much that is no message")
                     break
             self.gone.set()
 
     def _messages(self, line: bytes) -> list[types.JSONRPCMessage]:
         """The messages of a line: one, or those of a batch (revision 2025-03-26); none when it is neither."""
+        if has_too_many_values(line):
+            reason = both(f"结果超过 {MAX_VALUES} 个值", f"the result has more than {MAX_VALUES} values")
+            return self._refused(line[:KEPT_BYTES], line[-KEPT_BYTES:], len(line), reason)
         try:
             if line.lstrip()[:1] == b"[":
                 batch = strict_json(line.decode())
@@ -187,11 +197,12 @@ class StdioLink:
         except (ValidationError, ValueError, RecursionError):
             self._not_a_message(line)
             return []
-        self._junk = 0
+        self._junk = self._junk_lines = 0
         return messages
 
     def _not_a_message(self, line: bytes) -> None:
         self._junk += len(line)
+        self._junk_lines += 1
         if not line.strip():
             return
         self._junk_told += 1
@@ -203,16 +214,19 @@ class StdioLink:
             )
 
     def _oversize(self, line: Oversize) -> list[types.JSONRPCMessage]:
-        """Errors in place of an answer that is too long: for its call, or for all when nobody knows whose it is."""
-        found = _HEAD_ID.search(line.head) or _TAIL_ID.search(line.tail)
-        log.warning("[%s] printed a line of %d bytes, which is more than is read", self._entry.name, line.size)
-        self._junk += line.size
+        limit = self._frame_bytes // (1024 * 1024)
+        reason = both(f"结果超过 {limit} MiB", f"the result has more than {limit} MiB")
+        return self._refused(line.head, line.tail, line.size, reason)
+
+    def _refused(self, head: bytes, tail: bytes, size: int, reason: str) -> list[types.JSONRPCMessage]:
+        """Errors in place of an answer that is too large: for its call, or for all when nobody knows whose it is."""
+        found = _HEAD_ID.search(head) or _TAIL_ID.search(tail)
+        log.warning("[%s] printed a line of %d bytes, which is more than is read", self._entry.name, size)
+        self._junk += size
         ids = list(self._waiting)
         if found is not None:
             known = strict_json(found[1].decode())
             ids = [known] if known in self._waiting else []
-        limit = self._frame_bytes // (1024 * 1024)
-        reason = both(f"结果超过 {limit} MiB", f"the result has more than {limit} MiB")
         error = types.ErrorData(code=types.INTERNAL_ERROR, message=reason)
         return [types.JSONRPCError(jsonrpc="2.0", id=one, error=error) for one in ids]
 
