@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from app.errors import both
 from app.extend import Json
 from app.protocol.json_text import compact_json
 
@@ -18,6 +19,9 @@ MAX_TOOLS = 2_000
 
 MAX_LISTED = 10 * MAX_TOOLS
 """Of one page; what is behind them is not even looked at."""
+
+MAX_PARTS = 10_000
+"""Of one result; how many there are beyond them is told in a text."""
 
 MAX_TOOL_NAME = 128
 MAX_TOOL_BYTES = 256 * 1024
@@ -102,7 +106,10 @@ def mended_result(result: Mapping[str, Json], *, legacy: bool) -> dict[str, Any]
     """
     mended = {key: value for key, value in result.items() if value is not None or key == _STRUCTURED}
     given = mended.get("content", [])
-    content = [_mended_part(part) for part in (given if isinstance(given, list) else [given])]
+    parts = given if isinstance(given, list) else [given]
+    content = [_mended_part(part) for part in parts[:MAX_PARTS]]
+    if (more := len(parts) - MAX_PARTS) > 0:
+        content.append({"type": "text", "text": both(f"……另有 {more} 部分", f"… {more} further parts")})
     if _STRUCTURED in mended and legacy and not isinstance(mended[_STRUCTURED], dict):
         structured = mended.pop(_STRUCTURED)
         if structured is not None and not content:

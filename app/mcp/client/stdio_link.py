@@ -44,6 +44,7 @@ JUNK_LINES = 20_000
 """A server that printed so much in a row that is no message is ended."""
 
 JUNK_AT_ONCE = 100
+JUNK_PAUSE = 0.01
 """After so many such lines others have their turn."""
 
 MAX_BATCH = 1_000
@@ -57,7 +58,7 @@ STDERR_SECONDS = 10.0
 JUNK_TOLD = 5
 SHOWN_CHARS = 200
 
-_HEAD_ID = re.compile(rb'^\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,18}|"[^"\\]{1,128}")')
+_HEAD_ID = re.compile(rb'^\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,18}|"[^"\\]{1,128}")\s*[,}]')
 _TAIL_ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,128}")\s*\}\s*$')
 
 
@@ -176,7 +177,7 @@ class StdioLink:
                     except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                         return
                 if not messages and self._junk_lines % JUNK_AT_ONCE == 0:
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(JUNK_PAUSE)
                 if self._junk > JUNK_BYTES or self._junk_lines > JUNK_LINES:
                     self._fault = both("输出过多非消息内容", "it printed too much that is no message")
                     break
@@ -195,6 +196,9 @@ class StdioLink:
             else:
                 messages = [types.jsonrpc_message_adapter.validate_json(line, by_name=False)]
         except (ValidationError, ValueError, RecursionError):
+            if (found := _HEAD_ID.search(line[:KEPT_BYTES])) and strict_json(found[1].decode()) in self._waiting:
+                reason = both("回答不是 JSON，或嵌套过深", "its answer is no JSON, or nested too deeply")
+                return self._refused(line[:KEPT_BYTES], b"", len(line), reason)
             self._not_a_message(line)
             return []
         self._junk = self._junk_lines = 0
@@ -221,7 +225,7 @@ class StdioLink:
     def _refused(self, head: bytes, tail: bytes, size: int, reason: str) -> list[types.JSONRPCMessage]:
         """Errors in place of an answer that is too large: for its call, or for all when nobody knows whose it is."""
         found = _HEAD_ID.search(head) or _TAIL_ID.search(tail)
-        log.warning("[%s] printed a line of %d bytes, which is more than is read", self._entry.name, size)
+        log.warning("[%s] printed a line of %d bytes that is not read: %s", self._entry.name, size, reason)
         self._junk += size
         ids = list(self._waiting)
         if found is not None:
