@@ -103,6 +103,12 @@ class Measured:
                 raise BenchError(f"a turn got status {response.status}: {(await response.text())[:300]}")
             await response.read()
 
+    async def human_tool(self, text: str) -> str:
+        """What the door for people answers to a marked call."""
+        headers = {"Content-Type": "text/plain"}
+        async with self._session.post(self._address + "/v1/human/tool", data=text, headers=headers) as response:
+            return await response.text()
+
     async def times(self, what: Any, repeats: int) -> tuple[float, float]:
         """Milliseconds of the first time and the median of the others."""
         spent = []
