@@ -49,6 +49,9 @@ bench-full: ## the same, longer and with more cases
 	$(PYTHON) -m bench --full $(ARGS)
 	$(PYTHON) -m bench.sockets
 	$(PYTHON) -m bench.node_calls
+	$(PYTHON) -m bench.tool_groups
+	$(PYTHON) -m bench.mcp
+	$(PYTHON) -m bench.mcp_scale
 
 soak: ## keep the server under load and watch memory, files and processes
 	@sh scripts/environment.sh test

@@ -30,6 +30,7 @@ from bench.leftovers import SETTLE_SECONDS, numbers, outlived, settled
 from bench.outposts import NODES, Outposts
 from bench.processes import Snapshot, offspring, snapshot
 from bench.sides import serve_command
+from bench.tool_servers import SETTINGS, ToolServers
 from bench.workshop import BURST, Workshop
 
 MARK = "VCP_SOAK"
@@ -106,14 +107,17 @@ class Installation:
         self._key = ""
         self.workshop = Workshop(home)
         self.outposts = Outposts(home, beside, fault)
-        self.conversations = (*CONVERSATIONS, *self.workshop.conversations, *self.outposts.conversations)
         self.mark = f"{MARK}={secrets.token_hex(8)}"
+        self.tool_servers = ToolServers(home, self.mark, fault)
+        parts = (self.workshop, self.outposts, self.tool_servers)
+        self.conversations = (*CONVERSATIONS, *(one for part in parts for one in part.conversations))
         lines = (
             f"API_URL={upstream}",
             "API_Key=any",
             "MaxRunningTurns=500",
             "PluginQueueLimit=1000",
             "SocketQueueMB=1",
+            *SETTINGS,
         )
         (home / "config.env").write_text("\n".join((*lines, "")), encoding="utf-8")
 
@@ -199,9 +203,10 @@ async def load(server: Server, installation: Installation, record: Record, secon
         )
         for client in range(CLIENTS)
     ]
-    clients.append(
-        asyncio.create_task(installation.outposts.trouble(server.address, server.key, until, random.Random(first)))
-    )
+    clients += [
+        asyncio.create_task(part.trouble(server.address, server.key, until, random.Random(first)))
+        for part in (installation.outposts, installation.tool_servers)
+    ]
     peak = Snapshot(0, 0, 0)
     while (await asyncio.wait(clients, timeout=1))[1]:
         seen = snapshot(server.process.pid, installation.mark)
@@ -238,7 +243,8 @@ async def endure(installation: Installation, record: Record, seconds: float) -> 
         record.fault(f"{len(left)} processes outlived the server")
     for fault in installation.file_faults():
         record.fault(fault)
-    return [f"start  {start}", f"peak   {peak}", f"end    {end}", installation.outposts.counts]
+    counts = (installation.outposts.counts, installation.tool_servers.counts)
+    return [f"start  {start}", f"peak   {peak}", f"end    {end}", *counts]
 
 
 async def kill(installation: Installation, record: Record, times: int, chance: random.Random) -> list[str]:
@@ -303,6 +309,7 @@ async def kill(installation: Installation, record: Record, times: int, chance: r
         f"killed {times} times, started again each time, {installation.notes} diary entries whole",
         installation.workshop.counts,
         installation.outposts.counts,
+        installation.tool_servers.counts,
         f"first start {quiet[0]}",
         f"last start  {quiet[-1]}",
     ]

@@ -21,6 +21,9 @@ SETTLE_SECONDS = 0.2
 WAITING_BYTES = 1024 * 1024
 """So much output may wait to be read; then the pipe is left to fill."""
 
+LINE_BYTES = 64
+"""Memory that a line takes beside its text."""
+
 STDERR_LINE = 2_000
 STDERR_KEPT = 16 * 1024
 """Bytes of the last standard error that are kept for people."""
@@ -264,4 +267,5 @@ _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 def _size(line: bytes | Oversize) -> int:
-    return len(line) if isinstance(line, bytes) else 2 * len(line.head)
+    """What a line takes in memory, about: a short one more than its text."""
+    return LINE_BYTES + (len(line) if isinstance(line, bytes) else 2 * len(line.head))

@@ -19,6 +19,7 @@ from app.errors import VcpError, both
 from app.mcp.client.entry_secrets import EntrySecrets
 from app.mcp.client.link import PROBE_SECONDS
 from app.mcp.client.server_entry import ServerEntry
+from app.mcp.client.value_count import MAX_VALUES, EventCount
 
 FRAME_EXTRA = 64 * 1024
 KEPT_BODY = 2_000
@@ -192,7 +193,10 @@ class _Client(httpx2.AsyncClient):
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body of at most ``limit`` bytes (None: of any length; below 0: none is read, for ``reason``)."""
+    """A body of at most ``limit`` bytes (None: of any length; below 0: none is read, for ``reason``).
+
+    No message in it has more than ``MAX_VALUES`` values.
+    """
 
     def __init__(self, inner: Any, limit: int | None, reason: str, ended: Callable[[], None]) -> None:
         self._inner = inner
@@ -204,9 +208,14 @@ class _Bounded(httpx2.AsyncByteStream):
         if self._limit is not None and self._limit < 0:
             raise BodyLimitError(both(f"不支持的 {self._reason}", f"{self._reason} is not read here"))
         size = 0
+        count = EventCount()
         try:
             async for piece in self._inner:
                 size += len(piece)
+                if count.feed(piece) > MAX_VALUES:
+                    raise BodyLimitError(
+                        both(f"结果超过 {MAX_VALUES} 个值", f"the result has more than {MAX_VALUES} values")
+                    )
                 if self._limit is not None and size > self._limit:
                     limit = self._limit // (1024 * 1024)
                     raise BodyLimitError(both(f"结果超过 {limit} MiB", f"the result has more than {limit} MiB"))

@@ -33,12 +33,13 @@ class LineCutter:
         return self._size
 
     def feed(self, data: bytes) -> list[bytes | Oversize]:
-        """The lines that are complete with ``data``, without their ends."""
+        """The lines that are complete with ``data``, without their ends; lines that are empty are none."""
         *ended, rest = data.split(b"\n")
         lines = []
         for piece in ended:
-            self._add(piece)
-            lines.append(self._taken())
+            if piece or self._size:
+                self._add(piece)
+                lines.append(self._taken())
         self._add(rest)
         return lines
 

@@ -10,11 +10,18 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from app.errors import both
 from app.extend import Json
 from app.protocol.json_text import compact_json
 
 MAX_TOOLS = 2_000
 """Most tools of one server (MCP-54)."""
+
+MAX_LISTED = 10 * MAX_TOOLS
+"""Of one page; what is behind them is not even looked at."""
+
+MAX_PARTS = 10_000
+"""Of one result; how many there are beyond them is told in a text."""
 
 MAX_TOOL_NAME = 128
 MAX_TOOL_BYTES = 256 * 1024
@@ -43,7 +50,7 @@ def mended_tools(result: Mapping[str, Json], left_out: Callable[[str, str], None
     listed = result.get("tools")
     tools: list[dict[str, Any]] = []
     names: set[str] = set()
-    for raw in listed if isinstance(listed, list) else []:
+    for raw in listed[:MAX_LISTED] if isinstance(listed, list) else []:
         tool = raw if isinstance(raw, dict) else {}
         name = tool.get("name")
         why = tool_name_fault(name) or _schema_fault(tool) or ("is there twice" if name in names else "")
@@ -102,7 +109,10 @@ def mended_result(result: Mapping[str, Json], *, legacy: bool) -> dict[str, Any]
     """
     mended = {key: value for key, value in result.items() if value is not None or key == _STRUCTURED}
     given = mended.get("content", [])
-    content = [_mended_part(part) for part in (given if isinstance(given, list) else [given])]
+    parts = given if isinstance(given, list) else [given]
+    content = [_mended_part(part) for part in parts[:MAX_PARTS]]
+    if (more := len(parts) - MAX_PARTS) > 0:
+        content.append({"type": "text", "text": both(f"……另有 {more} 部分", f"… {more} further parts")})
     if _STRUCTURED in mended and legacy and not isinstance(mended[_STRUCTURED], dict):
         structured = mended.pop(_STRUCTURED)
         if structured is not None and not content:

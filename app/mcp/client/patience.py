@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Protocol
 
 LOOK_SECONDS = 0.25
@@ -52,17 +51,23 @@ class Patience:
         """The server gave a sign of life."""
         self._sign = self._loop.time()
 
-    @asynccontextmanager
-    async def within(self, asked: Asked | None) -> AsyncIterator[None]:
-        """The work; raises TimeoutError."""
+    def within(self, asked: Asked | None) -> Patience:
+        """To be used with ``async with``, once; the block raises TimeoutError."""
         self._asked = asked
-        try:
-            async with asyncio.timeout_at(self._deadline) as self._timer:
-                self._look()
-                yield
-        finally:
-            if self._handle is not None:
-                self._handle.cancel()
+        return self
+
+    async def __aenter__(self) -> None:
+        self._timer = asyncio.timeout_at(self._deadline)
+        await self._timer.__aenter__()
+        self._look()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+        if self._timer is not None:
+            await self._timer.__aexit__(kind, error, trace)
 
     def _look(self) -> None:
         now = self._loop.time()

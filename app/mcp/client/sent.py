@@ -34,6 +34,8 @@ class SentArguments:
     def __init__(self, tool: Tool) -> None:
         self._name = str(tool["name"])
         self._schema: Mapping[str, Json] = tool.get("inputSchema") or {}
+        properties = self._schema.get("properties")
+        self._declared: Mapping[str, Json] = properties if isinstance(properties, Mapping) else {}
         self._check: SchemaCheck | None = None
         self._unusable = False
 
@@ -45,7 +47,13 @@ class SentArguments:
             except SchemaError as error:
                 self._unusable = True
                 log.warning("arguments of tool %s are not checked, its schema cannot be used: %s", self._name, error)
-        unsaid = frozenset(name for name in call.arguments if self._is_ours(name, call.arguments[name]))
+        unsaid = frozenset(
+            [
+                name
+                for name in call.arguments
+                if name not in self._declared and self._is_ours(name, call.arguments[name])
+            ]
+        )
         arguments = sent_arguments(call.arguments, self._schema, unsaid)
         if self._check is None:
             return arguments, ""  # the server will say what it thinks of them

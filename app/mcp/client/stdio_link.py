@@ -27,9 +27,10 @@ from pydantic import ValidationError
 from app.errors import both
 from app.mcp.client.child import SETTLE_SECONDS, STOP_SECONDS, ServerChild
 from app.mcp.client.entry_secrets import EntrySecrets
-from app.mcp.client.lines import Oversize
+from app.mcp.client.lines import KEPT_BYTES, Oversize
 from app.mcp.client.link import PROBE_SECONDS
 from app.mcp.client.server_entry import ServerEntry
+from app.mcp.client.value_count import MAX_VALUES, has_too_many_values
 from app.protocol.json_text import strict_json
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,12 @@ FRAME_EXTRA = 64 * 1024
 """So much larger than a result may the line be that it comes in."""
 
 JUNK_BYTES = 64 * 1024 * 1024
+JUNK_LINES = 20_000
 """A server that printed so much in a row that is no message is ended."""
+
+JUNK_AT_ONCE = 100
+JUNK_PAUSE = 0.01
+"""After so many such lines others have their turn."""
 
 MAX_BATCH = 1_000
 WRITE_SECONDS = 30.0
@@ -54,7 +60,7 @@ JUNK_TOLD = 5
 JUNK_READ = 2_000
 SHOWN_CHARS = 200
 
-_HEAD_ID = re.compile(rb'^\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,18}|"[^"\\]{1,128}")')
+_HEAD_ID = re.compile(rb'^\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,18}|"[^"\\]{1,128}")\s*[,}]')
 _TAIL_ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,128}")\s*\}\s*$')
 
 
@@ -85,7 +91,7 @@ class StdioLink:
         self._waiting: set[types.RequestId] = set()
         self.clean = EntrySecrets(entry).clean
         self._quiet = QuietLog(entry.name, self.clean)
-        self._junk = 0
+        self._junk = self._junk_lines = 0
         self._junk_told = 0
         self._fault = ""
         self.gone = asyncio.Event()
@@ -173,13 +179,18 @@ class StdioLink:
                         await come.send(SessionMessage(message))
                     except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                         return
-                if self._junk > JUNK_BYTES:
+                if not messages and self._junk_lines % JUNK_AT_ONCE == 0:
+                    await asyncio.sleep(JUNK_PAUSE)
+                if self._junk > JUNK_BYTES or self._junk_lines > JUNK_LINES:
                     self._fault = both("输出过多非消息内容", "it printed too much that is no message")
                     break
             self.gone.set()
 
     def _messages(self, line: bytes) -> list[types.JSONRPCMessage]:
         """The messages of a line: one, or those of a batch (revision 2025-03-26); none when it is neither."""
+        if has_too_many_values(line):
+            reason = both(f"结果超过 {MAX_VALUES} 个值", f"the result has more than {MAX_VALUES} values")
+            return self._refused(line[:KEPT_BYTES], line[-KEPT_BYTES:], len(line), reason)
         try:
             if line.lstrip()[:1] == b"[":
                 batch = strict_json(line.decode())[:MAX_BATCH]  # before each is looked at, which takes its time
@@ -187,13 +198,17 @@ class StdioLink:
             else:
                 messages = [types.jsonrpc_message_adapter.validate_json(line, by_name=False)]
         except (ValidationError, ValueError, RecursionError):
+            if (found := _HEAD_ID.search(line[:KEPT_BYTES])) and strict_json(found[1].decode()) in self._waiting:
+                reason = both("回答不是 JSON，或嵌套过深", "its answer is no JSON, or nested too deeply")
+                return self._refused(line[:KEPT_BYTES], b"", len(line), reason)
             self._not_a_message(line)
             return []
-        self._junk = 0
+        self._junk = self._junk_lines = 0
         return messages
 
     def _not_a_message(self, line: bytes) -> None:
         self._junk += len(line)
+        self._junk_lines += 1
         if not line.strip():
             return
         self._junk_told += 1
@@ -205,16 +220,19 @@ class StdioLink:
             )
 
     def _oversize(self, line: Oversize) -> list[types.JSONRPCMessage]:
-        """Errors in place of an answer that is too long: for its call, or for all when nobody knows whose it is."""
-        found = _HEAD_ID.search(line.head) or _TAIL_ID.search(line.tail)
-        log.warning("[%s] printed a line of %d bytes, which is more than is read", self._entry.name, line.size)
-        self._junk += line.size
+        limit = self._frame_bytes // (1024 * 1024)
+        reason = both(f"结果超过 {limit} MiB", f"the result has more than {limit} MiB")
+        return self._refused(line.head, line.tail, line.size, reason)
+
+    def _refused(self, head: bytes, tail: bytes, size: int, reason: str) -> list[types.JSONRPCMessage]:
+        """Errors in place of an answer that is too large: for its call, or for all when nobody knows whose it is."""
+        found = _HEAD_ID.search(head) or _TAIL_ID.search(tail)
+        log.warning("[%s] printed a line of %d bytes that is not read: %s", self._entry.name, size, reason)
+        self._junk += size
         ids = list(self._waiting)
         if found is not None:
             known = strict_json(found[1].decode())
             ids = [known] if known in self._waiting else []
-        limit = self._frame_bytes // (1024 * 1024)
-        reason = both(f"结果超过 {limit} MiB", f"the result has more than {limit} MiB")
         error = types.ErrorData(code=types.INTERNAL_ERROR, message=reason)
         return [types.JSONRPCError(jsonrpc="2.0", id=one, error=error) for one in ids]
 

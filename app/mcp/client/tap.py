@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
@@ -20,6 +21,13 @@ log = logging.getLogger(__name__)
 UNASKED_PER_SECOND = 200.0
 UNASKED_BURST = 1_000.0
 """So many notifications and requests of a server are taken; further ones are dropped."""
+
+DROPPED_AT_ONCE = 100
+DROPPED_PAUSE = 0.02
+"""After so many dropped messages the next ones are left to wait, so that a flood does not take all of the processor."""
+
+LEFT_OUT_TOLD = 10
+"""So many tools of a connection that are left out are logged."""
 
 MAX_ASKED = 10_000
 """Requests whose method is remembered until they are answered."""
@@ -82,10 +90,17 @@ class Tap:
         self._dropped += 1
         return False
 
+    async def rest(self) -> None:
+        """A message was dropped: let others have their turn, now and then."""
+        if self._dropped % DROPPED_AT_ONCE == 0:
+            await asyncio.sleep(DROPPED_PAUSE)
+
     def _left_out(self, name: str, why: str) -> None:
-        if name not in self._told and len(self._told) < 100:
-            self._told.add(name)
-            log.warning("tool %r of MCP server %s is left out: %s", name, self.server, why)
+        if name in self._told or len(self._told) >= LEFT_OUT_TOLD:
+            return
+        self._told.add(name)
+        last = "; further ones are not told" if len(self._told) == LEFT_OUT_TOLD else ""
+        log.warning("tool %r of MCP server %s is left out: %s%s", name, self.server, why, last)
 
 
 class _Wrapped:
@@ -120,6 +135,7 @@ class _Read(_Wrapped):
             item = self._tap.came(await self._inner.receive())
             if item is not None:
                 return item
+            await self._tap.rest()
 
     def __aiter__(self) -> Self:
         return self
@@ -129,6 +145,7 @@ class _Read(_Wrapped):
             item = self._tap.came(await self._inner.__anext__())
             if item is not None:
                 return item
+            await self._tap.rest()
 
 
 class _Write(_Wrapped):

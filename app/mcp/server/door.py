@@ -33,7 +33,7 @@ from app.mcp.server.calls import Calls, OpenCall
 from app.mcp.server.connections import connection_of
 from app.mcp.server.content import COMPLETE, call_result, error_result, plain_value
 from app.mcp.server.listeners import PROMPTS, RESOURCES, TOOLS, Listeners
-from app.mcp.server.listing import COMMAND, MODERN_SINCE, ShownTool, ToolList, page
+from app.mcp.server.listing import COMMAND, MODERN_SINCE, ShownTool, ToolList
 from app.mcp.server.parameters import explained
 from app.mcp.server.places import Places, PlacesError
 from app.mcp.server.progress import Context, Teller
@@ -227,12 +227,10 @@ class McpDoor:
 
     async def _list_tools(self, context: Context, params: PaginatedRequestParams) -> dict[str, Json]:
         try:
-            entries, following = page(
-                self._tools.written(context.protocol_version), params.cursor, lambda entry: str(entry["name"])
-            )
+            entries, following = self._tools.page(params.cursor, context.protocol_version)
         except BadRequestError as error:
             raise MCPError(INVALID_PARAMS, error.message) from None
-        answer: dict[str, Json] = {"tools": list(entries), "resultType": COMPLETE}
+        answer: dict[str, Json] = {"tools": list[Json](entries), "resultType": COMPLETE}
         return answer if following is None else {**answer, "nextCursor": following}
 
     # ------------------------------------------------------------------ sessions

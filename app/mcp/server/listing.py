@@ -116,7 +116,6 @@ class ToolList:
         self._made_of: tuple[tuple[Offered, ...], bool, Callable[[str], str]] | None = None
         self._all: tuple[ShownTool, ...] = ()
         self._by_name: Mapping[str, ShownTool] = {}
-        self._written: dict[str, tuple[dict[str, Json], ...]] = {}
         self._entries: dict[str, tuple[ShownTool, dict[str, dict[str, Json] | None]]] = {}
 
     def all(self) -> tuple[ShownTool, ...]:
@@ -128,7 +127,7 @@ class ToolList:
             shown = tuple(self._together(offered) if enum else (self._shown(one) for one in offered))
             self._made_of = offered, enum, expand
             if shown != self._all:
-                self._all, self._written = shown, {}
+                self._all = shown
             self._by_name = MappingProxyType({tool.name: tool for tool in self._all})
             self._entries = {name: kept for name, kept in self._entries.items() if name in self._by_name}
         return self._all
@@ -138,14 +137,15 @@ class ToolList:
         self.all()
         return self._by_name.get(name)
 
-    def written(self, revision: str) -> tuple[dict[str, Json], ...]:
-        """The entries of ``tools/list`` for a client that speaks this revision; not to be changed."""
-        tools = self.all()
-        written = self._written.get(revision)
-        if written is None:
-            entries = (self._entry(tool, revision) for tool in tools)
-            written = self._written[revision] = tuple(entry for entry in entries if entry is not None)
-        return written
+    def page(self, cursor: str | None, revision: str) -> tuple[list[dict[str, Json]], str | None]:
+        """A page of ``tools/list`` for a client that speaks this revision, and the cursor of the next one.
+
+        Only its entries are made, for with many thousand tools all of them would hold up everybody else. They are not
+        to be changed. Raises BadRequestError for a cursor that no page gave.
+        """
+        shown, following = page(self.all(), cursor, lambda tool: tool.name)
+        entries = (self._entry(tool, revision) for tool in shown)
+        return [entry for entry in entries if entry is not None], following
 
     def _entry(self, tool: ShownTool, revision: str) -> dict[str, Json] | None:
         """The entry of a tool, made once: when one tool comes or goes all others stay as they are."""

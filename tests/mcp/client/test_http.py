@@ -249,6 +249,20 @@ async def trickle(request: dict[str, Any], send: Any) -> None:
         await asyncio.sleep(0.01)
 
 
+async def many_values(request: dict[str, Any], send: Any) -> None:
+    await answer(send, 200, b'{"jsonrpc": "2.0", "id": 1, "result": [' + b"[]," * 300_000 + b"0]}", JSON)
+
+
+async def many_values_in_an_event(request: dict[str, Any], send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [STREAM]})
+    await send({"type": "http.response.body", "body": b": hello\n\ndata: [" + b"[]," * 300_000, "more_body": True})
+    await asyncio.sleep(60)
+
+
+async def long_headers(request: dict[str, Any], send: Any) -> None:
+    await answer(send, 200, b"{}", JSON, *[(b"x-%d" % number, b"y" * 60_000) for number in range(50)])
+
+
 async def compressed(request: dict[str, Any], send: Any) -> None:
     await answer(send, 200, b"\x1f\x8b" + b"\0" * 100, JSON, (b"content-encoding", b"gzip"))
 
@@ -287,6 +301,9 @@ async def of_another(request: dict[str, Any], send: Any) -> None:
         (endless_event, ErrorKind.EXECUTION, "SSE"),
         (endless_body, ErrorKind.PLUGIN, "1 MiB"),
         (trickle, ErrorKind.TIMEOUT, ""),
+        (many_values, ErrorKind.PLUGIN, "250000"),
+        (many_values_in_an_event, ErrorKind.EXECUTION, "SSE"),
+        (long_headers, ErrorKind.EXECUTION, ""),
         (compressed, ErrorKind.PLUGIN, "gzip"),
         (no_json, ErrorKind.PLUGIN, "JSON"),
         (a_page, ErrorKind.PLUGIN, "text/html"),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from app.extend import ToolCommand
-from app.mcp.server.listing import PAGE_SIZE, page
-from app.tools.offers import DESCRIPTION_BYTES
+from app.extend import ToolCommand, ToolSpec
+from app.mcp.server.listing import PAGE_SIZE, ToolList, page
+from app.tools.offers import DESCRIPTION_BYTES, Offered
 from tests.mcp.server.bench import ERAS, MODERN, DoorBench, says
 from tests.mcp.server.raw import connected, modern
 from tests.server import run
@@ -231,3 +232,33 @@ def test_titles_are_short() -> None:
             assert len(tool["title"]) == 200
 
     run(main())
+
+
+class _Noted(dict[str, Any]):
+    """A schema that notes that somebody has written it out."""
+
+    written = False
+
+    def __iter__(self) -> Iterator[str]:
+        self.written = True
+        return super().__iter__()
+
+    def keys(self) -> Any:
+        self.written = True
+        return super().keys()
+
+
+def test_a_page_costs_the_work_for_its_own_tools_and_no_others() -> None:
+    """With ten thousand tools the first list would otherwise hold up everybody else for half a second."""
+    schemas = [_Noted({"type": "object"}) for _ in range(2 * PAGE_SIZE)]
+    offered = tuple(
+        Offered(f"T{number:04}", f"T{number:04}", "", "says", schema, ToolSpec(f"T{number:04}", "mcp:x", "says"), None)
+        for number, schema in enumerate(schemas)
+    )
+    tools = ToolList(lambda: offered, lambda: False)
+    entries, cursor = tools.page(None, "2026-07-28")
+    assert [entry["name"] for entry in entries] == [one.name for one in offered[:PAGE_SIZE]]
+    assert [schema.written for schema in schemas] == [True] * PAGE_SIZE + [False] * PAGE_SIZE
+    entries, end = tools.page(cursor, "2026-07-28")
+    assert [entry["name"] for entry in entries] == [one.name for one in offered[PAGE_SIZE:]]
+    assert end is None
