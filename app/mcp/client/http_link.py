@@ -65,6 +65,8 @@ class HttpLink:
         """Status of the last answer that was an error."""
         self.error: BaseException | None = None
         """Why the last request did not get through."""
+        self.refused = False
+        """Whether ``server/discover`` was refused with 401 or 403, and nothing has been let through since."""
 
     @property
     def pid(self) -> int | None:
@@ -133,10 +135,12 @@ class HttpLink:
             return
         if response.status_code < 400:
             self._failure, self._body, self.status, self.error = "", "", 0, None
+            self.refused = False
             return
         if self._old:
             self.gone.set()
         self.status = response.status_code
+        self.refused = self.refused or (self.status in (401, 403) and request.headers.get(_METHOD) == _DISCOVER)
         self._failure = f"HTTP {response.status_code} {response.reason_phrase}".strip()
         if not _is_stream(response):
             try:

@@ -119,7 +119,13 @@ class McpServers:
         self._told.append(told)
 
     def addressed(self, name: str) -> ToolSpec | None:
-        """A tool of a server that has never been listed: its call starts the server, and then it is known."""
+        """A tool of a server that has never been listed: its call starts the server, and then it is known.
+
+        So is one that has just been listed and of which nobody has been told yet.
+        """
+        if any(name in upstream.list.specs for upstream in self._upstreams.values()):
+            self._publish()
+            return self._specs.get(name)
         upstream = self._unknown_one(name) if self._prefix else None
         if upstream is None:
             return None

@@ -315,11 +315,14 @@ def test_a_bad_answer_costs_its_call_and_nothing_else(
     run(main())
 
 
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_server_that_wants_a_sign_in_is_told_as_such(tmp_path: Path, status: int) -> None:
+@pytest.mark.parametrize(("status", "later"), [(401, 401), (403, 403), (401, 400)])
+def test_a_server_that_wants_a_sign_in_is_told_as_such(tmp_path: Path, status: int, later: int) -> None:
+    """A server of the newest revision refuses ``initialize``, which comes after the probe, for what it is."""
+
     async def main() -> None:
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            await answer(send, status, b"who are you?")
+            probe = (b"mcp-method", b"server/discover") in scope["headers"]
+            await answer(send, status if probe else later, b"who are you?")
 
         async with serving(app) as url, bench(tmp_path, {"web": {"url": url}}) as b:
             found = b.status("web")
