@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from mcp_types import CreateMessageResult, ElicitResult, TextContent
 
-from tests.external.mcp_world import ERAS, EVERYTHING, NODE, World, begun, children, lives, until, world
+from tests.external.mcp_world import ERAS, EVERYTHING, NODE, World, answers, begun, children, lives, until, world
 from tests.server import call_text, run
 
 pytestmark = pytest.mark.external
@@ -153,14 +153,14 @@ def test_without_such_a_client_our_model_and_a_person_answer(our: World) -> None
     """D75: the server's entry allows sampling; a form waits at ``/v1/approvals``."""
     said = our.tool("everything__trigger-sampling-request", prompt="Say it")
     assert "a word of the model" in said.text
-    answers: list[Any] = []
-    calling = threading.Thread(target=lambda: answers.append(our.tool("everything__trigger-elicitation-request")))
+    said: list[Any] = []
+    calling = threading.Thread(target=lambda: said.append(our.tool("everything__trigger-elicitation-request")))
     calling.start()
     (waiting,) = until(lambda: our.http.get("/v1/approvals").json()["approvals"], "the form")
     body = {"approved": True, "content": {"name": "Grace", "check": True}}
     assert our.http.post(f"/v1/approvals/{waiting['requestId']}", json=body).status_code == 200
     calling.join()
-    assert "Grace" in answers[0].text
+    assert "Grace" in said[0].text
 
 
 def test_a_server_of_files_keeps_to_its_roots(our: World) -> None:
@@ -200,26 +200,37 @@ def test_a_server_that_is_killed_in_a_call_costs_that_call_only(our: World) -> N
     """MOD-12, P92: the error names it, others go on, the next call starts it anew."""
     our.tool("everything__echo", message="x")
     other, pid = our.server("old")["pid"], our.server("everything")["pid"]
-    answers: list[Any] = []
-    calling = threading.Thread(target=lambda: answers.append(our.tool(f"everything__{LONG}", duration=50, steps=1)))
+    said: list[Any] = []
+    calling = threading.Thread(target=lambda: said.append(our.tool(f"everything__{LONG}", duration=50, steps=1)))
     calling.start()
     until(lambda: our.server("everything")["running"], "the call")
     os.kill(pid, signal.SIGKILL)
     calling.join()
-    assert answers[0].status_code == 500 and "everything" in answers[0].text and "signal 9" in answers[0].text
+    assert said[0].status_code == 500 and "everything" in said[0].text and "signal 9" in said[0].text
     assert our.tool("everything__echo", message="again").json() == "Echo: again"
     assert our.server("everything")["pid"] != pid and our.server("old")["pid"] == other
     assert not lives(pid)
 
 
 def test_a_server_that_starts_anew_at_its_address_is_used_again(our: World) -> None:
-    """MCP-58: its sessions are unknown to it afterwards."""
+    """MCP-58: its sessions are unknown to it afterwards, which no call notices; while it is gone calls are told so."""
+
+    def restarted() -> None:
+        our.others["web"] = begun(our.ports["web"], NODE, EVERYTHING, "streamableHttp")
+        until(lambda: answers(our.ports["web"]), "its port")
+
+    def killed() -> None:
+        our.others["web"].kill()
+        our.others["web"].wait()
+
     assert our.tool("web__echo", message="x").json() == "Echo: x"
-    our.others["web"].kill()
-    our.others["web"].wait()
+    killed()
+    restarted()
+    assert our.tool("web__echo", message="y").json() == "Echo: y"
+    killed()
     gone = our.tool("web__echo", message="x")
     assert gone.status_code == 500 and "web" in gone.text
-    our.others["web"] = begun(our.ports["web"], NODE, EVERYTHING, "streamableHttp")
+    restarted()
     until(lambda: our.tool("web__echo", message="x").status_code == 200, "the server to be used again")
 
 
