@@ -8,7 +8,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,41 +168,52 @@ class World:
             yield client
 
 
+def servers_of(home: Path, ports: Mapping[str, int]) -> dict[str, Any]:
+    """The entries of all of the others."""
+    return {
+        "everything": {"command": NODE, "args": [EVERYTHING, "stdio"], "sampling": True, "roots": ["books"]},
+        "web": {"url": f"http://127.0.0.1:{ports['web']}/mcp", "sampling": True},
+        "sse": {"url": f"http://127.0.0.1:{ports['sse']}/sse"},
+        "files": {"command": NODE, "args": [FILES], "roots": ["books"]},
+        "memory": {
+            "command": NODE,
+            "args": [MEMORY],
+            "env": {"MEMORY_FILE_PATH": str(home / "graph.jsonl")},
+            "idleSeconds": 1,
+        },
+        "old": {"command": OLD_PYTHON, "args": [OLD_SERVER, "stdio", str(home / "old.notes")]},
+        "oldweb": {"url": f"http://127.0.0.1:{ports['oldweb']}/mcp"},
+    }
+
+
+def commands_of(home: Path) -> dict[str, tuple[str, ...]]:
+    """Those that are started beside our server."""
+    return {
+        "web": (NODE, EVERYTHING, "streamableHttp"),
+        "sse": (NODE, EVERYTHING, "sse"),
+        "oldweb": (OLD_PYTHON, OLD_SERVER, "streamable-http", str(home / "oldweb.notes")),
+    }
+
+
 @contextmanager
-def world(home: Path) -> Iterator[World]:
-    """Our server as a process of its own, before all of the others; all of it is gone afterwards."""
+def world(home: Path, *names: str) -> Iterator[World]:
+    """Our server as a process of its own, before others (all, or these); all of it is gone afterwards."""
     (home / "books").mkdir()
     (home / "books" / "a.txt").write_text("in the book", encoding="utf-8")
     (home / "secret.txt").write_text("secret", encoding="utf-8")
-    ports = {"web": free_port(), "sse": free_port(), "oldweb": free_port()}
+    commands = {name: command for name, command in commands_of(home).items() if not names or name in names}
+    ports = {name: free_port() for name in commands_of(home)}
+    servers = {name: entry for name, entry in servers_of(home, ports).items() if not names or name in names}
     with ExitStack() as stack:
-        others = {
-            "web": begun(ports["web"], NODE, EVERYTHING, "streamableHttp"),
-            "sse": begun(ports["sse"], NODE, EVERYTHING, "sse"),
-            "oldweb": begun(ports["oldweb"], OLD_PYTHON, OLD_SERVER, "streamable-http", str(home / "oldweb.notes")),
-        }
+        others = {name: begun(ports[name], *command) for name, command in commands.items()}
         # Those of now: a test may start one anew.
         stack.callback(lambda: [(one.kill(), one.wait()) for one in others.values()])
-        for name, port in ports.items():
-            until(lambda port=port: answers(port), f"port {port} of {name}")
+        for name in commands:
+            until(lambda port=ports[name]: answers(port), f"the port of {name}")
         upstream = stack.enter_context(model_api())
-        servers: dict[str, Any] = {
-            "everything": {"command": NODE, "args": [EVERYTHING, "stdio"], "sampling": True, "roots": ["books"]},
-            "web": {"url": f"http://127.0.0.1:{ports['web']}/mcp", "sampling": True},
-            "sse": {"url": f"http://127.0.0.1:{ports['sse']}/sse"},
-            "files": {"command": NODE, "args": [FILES], "roots": ["books"]},
-            "memory": {
-                "command": NODE,
-                "args": [MEMORY],
-                "env": {"MEMORY_FILE_PATH": str(home / "graph.jsonl")},
-                "idleSeconds": 1,
-            },
-            "old": {"command": OLD_PYTHON, "args": [OLD_SERVER, "stdio", str(home / "old.notes")]},
-            "oldweb": {"url": f"http://127.0.0.1:{ports['oldweb']}/mcp"},
-        }
         (home / "mcp_servers.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
         (home / "config.env").write_text(f"API_URL={upstream.base_url}\n{CONFIG}", encoding="utf-8")
-        program = stack.enter_context(started("serve", "--port", "0", cwd=home))
+        program = stack.enter_context(started("serve", "--port", "0", cwd=home, longest=5 * LONGEST))
         headers = {"Authorization": f"Bearer {KEY}"}
         base = program.base_url.removesuffix("/v1")
         http = stack.enter_context(httpx.Client(base_url=base, headers=headers, trust_env=False, timeout=LONGEST))
