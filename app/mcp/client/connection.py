@@ -160,6 +160,7 @@ class Connection:
             connect_seconds=entry.connect_seconds or limits.connect_seconds,
             auth=around.sign_in(entry) if around.sign_in is not None else None,
             probe_seconds=around.probe_seconds,
+            certificates=around.certificates.context,
         )
 
     # --- the beginning and the end ---------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -38,7 +39,8 @@ class HttpLink:
     """The way to one server at an address; ``old`` speaks the HTTP+SSE of 2024-11-05.
 
     ``frame_bytes`` limits one answer, and one event of a stream. ``auth`` signs in (OAuth). A request that does not get
-    through is answered with an error, so that others of the connection go on.
+    through is answered with an error, so that others of the connection go on. ``certificates`` are read anew where none
+    are given.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class HttpLink:
         connect_seconds: float,
         auth: httpx2.Auth | None = None,
         probe_seconds: float = PROBE_SECONDS,
+        certificates: ssl.SSLContext | None = None,
     ) -> None:
         self._entry = entry
         self._old = old
@@ -57,6 +60,7 @@ class HttpLink:
         self._connect_seconds = connect_seconds
         self._auth = auth
         self._probe_seconds = probe_seconds
+        self._certificates = certificates if certificates is not None else True
         self._failure = ""
         self._body = ""
         self.gone = asyncio.Event()
@@ -115,7 +119,8 @@ class HttpLink:
         # No time limit for reading: calls have their own, and a stream may be silent for as long as it likes.
         limits = httpx2.Timeout(self._connect_seconds, read=None, write=WRITE_SECONDS)
         sent = {"accept-encoding": "identity", **(headers or {})}
-        return _Client(self, headers=sent, timeout=limits, auth=auth, event_hooks={"response": [self._answered]})
+        hooks = {"response": [self._answered]}
+        return _Client(self, headers=sent, timeout=limits, auth=auth, event_hooks=hooks, verify=self._certificates)
 
     async def _answered(self, response: httpx2.Response) -> None:
         """Bounds every answer, and keeps what was wrong with it."""

@@ -106,10 +106,9 @@ class Person:
     async def say_yes(self) -> None:
         """Accept every form without filling in anything, as long as this is not cancelled."""
         while True:
-            waiting = (await self._server.client.get("/v1/approvals")).json()["approvals"]
-            for one in waiting:
+            for one in self._server.services.approvals.pending():  # seen here: asking for it all the time costs much
                 answer = {"approved": True, "content": {}}
-                await self._server.client.post(f"/v1/approvals/{one['requestId']}", json=answer)
+                await self._server.client.post(f"/v1/approvals/{one.id}", json=answer)
             await asyncio.sleep(0.05)
 
 

@@ -13,7 +13,7 @@ from tests.server import run
 
 pytestmark = pytest.mark.external
 
-MODULES = Path(__file__).parents[1] / "node_modules"
+MODULES = Path(__file__).with_name("node_modules")
 SECONDS = 55
 
 EXTENSIONS = {
@@ -29,6 +29,15 @@ EXTENSIONS = {
 
 WRONG_FIXTURE = "auth/2025-03-26-oauth-metadata-backcompat"
 """The older tool's metadata name another issuer than the one they are found at; the newer one wants that refused."""
+
+
+@pytest.fixture(autouse=True)
+def no_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each scenario is a server of ours that would read those of the whole world; the tool has none."""
+    folder = tmp_path / "certificates"
+    folder.mkdir()
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(folder))
 
 
 @pytest.mark.parametrize(
