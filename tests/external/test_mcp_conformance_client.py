@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.external.conformance.client import scenarios
-from tests.server import run
 
 pytestmark = pytest.mark.external
 
 MODULES = Path(__file__).with_name("node_modules")
-SECONDS = 55
+SECONDS = 300
+"""Longest run of the tool, on a machine that has much else to do."""
 
 EXTENSIONS = {
     "auth/client-credentials-jwt",
@@ -59,7 +59,7 @@ def test_the_conformance_tool_is_content_with_our_client(
             process = await asyncio.create_subprocess_exec(
                 str(MODULES / ".bin" / "node"),
                 str(MODULES / f"conformance-{tool}" / "dist" / "index.js"),
-                *("client", "--command", command, "--timeout", "60000", "--verbose", *words),
+                *("client", "--command", command, "--timeout", str(SECONDS * 1000), "--verbose", *words),
                 cwd=tmp_path,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
@@ -76,4 +76,4 @@ def test_the_conformance_tool_is_content_with_our_client(
         assert failed <= known, text + "\n".join(told)
         assert len(met) - len(failed) >= least, text
 
-    run(main())
+    asyncio.run(main())

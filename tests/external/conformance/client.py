@@ -227,6 +227,9 @@ async def scenarios(folder: Path) -> AsyncIterator[tuple[str, list[str]]]:
                 faults = await play(home, words["url"], words["scenario"], json.loads(words["context"] or "{}"))
         except (AssertionError, OSError, VcpError, httpx.HTTPError, LookupError, ValueError) as error:
             faults = [f"{type(error).__name__}: {error}"]
+        except asyncio.CancelledError:
+            writer.close()
+            raise
         told.extend(f"{words['scenario']}: {fault}" for fault in faults)
         writer.write(json.dumps(faults).encode() + b"\n")
         await writer.drain()
