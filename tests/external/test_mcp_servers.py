@@ -153,6 +153,7 @@ def test_without_such_a_client_our_model_and_a_person_answer(our: World) -> None
     """D75: the server's entry allows sampling; a form waits at ``/v1/approvals``."""
     said = our.tool("everything__trigger-sampling-request", prompt="Say it")
     assert "a word of the model" in said.text
+    assert our.tool("sse__trigger-sampling-request", prompt="Say it").status_code == 404  # its entry allows none
     said: list[Any] = []
     calling = threading.Thread(target=lambda: said.append(our.tool("everything__trigger-elicitation-request")))
     calling.start()

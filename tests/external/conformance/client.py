@@ -44,9 +44,9 @@ AT_ONCE = 12
 TIMED = ("sse-retry",)
 """The tool measures how quick we are in these: nothing else is played meanwhile."""
 
-PATIENCE = 40.0
+PATIENCE = 120.0
 MAX_WORDS = 64 * 1024
-CONFIG = ("MCPConnectSeconds=20", "MCPCallSeconds=20", "MCPQuestionSeconds=20", "MCPSamplingModel=m")
+CONFIG = ("MCPConnectSeconds=60", "MCPCallSeconds=60", "MCPQuestionSeconds=60", "MCPSamplingModel=m")
 
 
 class Person:
