@@ -18,7 +18,6 @@ from mcp_types import ElicitResult, ToolListChangedNotification
 
 from tests.external.mcp_world import ERAS, KEY, MODULES, NODE, World, until, world
 from tests.program import LONGEST, ROOT, environment
-from tests.server import run
 
 pytestmark = pytest.mark.external
 
@@ -99,7 +98,7 @@ def test_everything_passes_all_hops(our: World, config: Path) -> None:
 
         await asyncio.gather(*(era_of(number) for number in range(len(ERAS))))
 
-    run(main())
+    asyncio.run(asyncio.wait_for(main(), 3 * LONGEST))
 
 
 def leave_out(our: World, name: str) -> None:
