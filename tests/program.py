@@ -81,7 +81,11 @@ class Program:
 
 @contextmanager
 def started(
-    *words: str, cwd: Path, last_line: str = "curl ", environ: Mapping[str, str] | None = None
+    *words: str,
+    cwd: Path,
+    last_line: str = "curl ",
+    environ: Mapping[str, str] | None = None,
+    longest: float = LONGEST,
 ) -> Iterator[Program]:
     """A command that goes on running; it is ready once it has printed a line that begins with ``last_line``.
 
@@ -99,7 +103,7 @@ def started(
                 stderr=stderr,
                 encoding="utf-8",
             )
-        guard = threading.Timer(LONGEST, process.kill)
+        guard = threading.Timer(longest, process.kill)
         guard.start()
         try:
             assert process.stdout is not None

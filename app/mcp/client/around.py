@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.extend import Json
+from app.mcp.client.certificates import Certificates
 from app.mcp.client.server_entry import ServerEntry
 from app.mcp.client.status import ServerLimits
 
@@ -37,3 +38,4 @@ class Around:
     probe_seconds: float = 5.0
     stop_seconds: float = 2.0
     last_details: str = ""
+    certificates: Certificates = field(default_factory=Certificates)

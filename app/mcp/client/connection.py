@@ -160,6 +160,7 @@ class Connection:
             connect_seconds=entry.connect_seconds or limits.connect_seconds,
             auth=around.sign_in(entry) if around.sign_in is not None else None,
             probe_seconds=around.probe_seconds,
+            certificates=around.certificates.context,
         )
 
     # --- the beginning and the end ---------------------------------------------------------------------------------
@@ -242,9 +243,11 @@ class Connection:
         signing = link.error if isinstance(link, HttpLink) else None
         if isinstance(signing, VcpError) and signing.code == SignInNeededError.code:
             return SignInNeededError(one_line(signing.message), details)
-        if isinstance(link, HttpLink) and link.status in (401, 403) and link.error is None:
+        # A server of now refuses the probe in this way, and the ``initialize`` that the SDK then tries in another.
+        if isinstance(link, HttpLink) and (link.status in (401, 403) or link.refused) and link.error is None:
+            status = link.status if link.status in (401, 403) else 401
             return SignInNeededError(
-                both(f"需要登录（HTTP {link.status}）", f"wants somebody to sign in (HTTP {link.status})"), details
+                both(f"需要登录（HTTP {status}）", f"wants somebody to sign in (HTTP {status})"), details
             )
         told = link.trouble()
         if error is not None and not told:

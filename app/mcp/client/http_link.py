@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -40,7 +41,8 @@ class HttpLink:
     """The way to one server at an address; ``old`` speaks the HTTP+SSE of 2024-11-05.
 
     ``frame_bytes`` limits one answer, and one event of a stream. ``auth`` signs in (OAuth). A request that does not get
-    through is answered with an error, so that others of the connection go on.
+    through is answered with an error, so that others of the connection go on. ``certificates`` are read anew where none
+    are given.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class HttpLink:
         connect_seconds: float,
         auth: httpx2.Auth | None = None,
         probe_seconds: float = PROBE_SECONDS,
+        certificates: ssl.SSLContext | None = None,
     ) -> None:
         self._entry = entry
         self._old = old
@@ -61,6 +64,7 @@ class HttpLink:
         self._probe_seconds = probe_seconds
         self._secrets = EntrySecrets(entry)
         self.clean = self._secrets.clean
+        self._certificates = certificates if certificates is not None else True
         self._failure = ""
         self._body = ""
         self.gone = asyncio.Event()
@@ -69,6 +73,8 @@ class HttpLink:
         """Status of the last answer that was an error."""
         self.error: BaseException | None = None
         """Why the last request did not get through."""
+        self.refused = False
+        """Whether ``server/discover`` was refused with 401 or 403, and nothing has been let through since."""
 
     @property
     def pid(self) -> int | None:
@@ -117,7 +123,8 @@ class HttpLink:
         # No time limit for reading: calls have their own, and a stream may be silent for as long as it likes.
         limits = httpx2.Timeout(self._connect_seconds, read=None, write=WRITE_SECONDS)
         sent = {"accept-encoding": "identity", **(headers or {})}
-        return _Client(self, headers=sent, timeout=limits, auth=auth, event_hooks={"response": [self._answered]})
+        hooks = {"response": [self._answered]}
+        return _Client(self, headers=sent, timeout=limits, auth=auth, event_hooks=hooks, verify=self._certificates)
 
     async def _answered(self, response: httpx2.Response) -> None:
         """Bounds every answer, and keeps what was wrong with it."""
@@ -138,10 +145,12 @@ class HttpLink:
             return
         if response.status_code < 400:
             self._failure, self._body, self.status, self.error = "", "", 0, None
+            self.refused = False
             return
         if self._old:
             self.gone.set()
         self.status = response.status_code
+        self.refused = self.refused or (self.status in (401, 403) and request.headers.get(_METHOD) == _DISCOVER)
         self._failure = self.clean(f"HTTP {response.status_code} {response.reason_phrase}".strip())
         if not _is_stream(response):
             try:

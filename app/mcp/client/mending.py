@@ -102,6 +102,12 @@ def _schema_fault(tool: Mapping[str, Any]) -> str:
     return "its input schema describes no object"
 
 
+def with_defaults(method: str, result: Mapping[str, Json]) -> dict[str, Any]:
+    """A result of the newest revision with what is taken for said where nothing is (SEP-2322, SEP-2549)."""
+    caching = {"ttlMs": 0, "cacheScope": "private"} if method == "tools/list" else {}
+    return {"resultType": "complete", **caching, **result}
+
+
 def mended_result(result: Mapping[str, Json], *, legacy: bool) -> dict[str, Any]:
     """A result of ``tools/call`` that every revision takes: nulls are left out, unknown parts become texts.
 

@@ -35,6 +35,14 @@ async def connected(entry: ServerEntry, around: Around, known: Way | None) -> Co
 
 
 async def _connected(entry: ServerEntry, around: Around, known: Way | None) -> Connection:
+    if entry.kind is not ServerKind.STDIO:
+        try:
+            await around.certificates.read()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise McpServerError(
+                both(f"无法读取 TLS 证书：{reason}", f"the certificates for TLS cannot be read: {reason}")
+            ) from error
     if known is not None:
         with contextlib.suppress(McpServerError):
             return await Connection(entry, around, known).opened()

@@ -119,7 +119,13 @@ class McpServers:
         self._told.append(told)
 
     def addressed(self, name: str) -> ToolSpec | None:
-        """A tool of a server that was never listed, whose call starts it; or a hidden one, whose call says so."""
+        """A tool of a server that was never listed, whose call starts it; or a hidden one, whose call says so.
+
+        A tool that has just been listed, and of which nobody has been told yet, is found too.
+        """
+        if any(name in upstream.list.specs for upstream in self._upstreams.values()):
+            self._publish()
+            return self._specs.get(name)
         upstream = (self._unknown_one(name) or self._hiding_one(name)) if self._prefix else None
         if upstream is None:
             return None

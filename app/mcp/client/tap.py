@@ -14,7 +14,7 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from app.mcp.client.mending import mended_result, mended_tools
+from app.mcp.client.mending import mended_result, mended_tools, with_defaults
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +72,8 @@ class Tap:
             return item if self._takes() else None
         method = self._asked.pop(str(message.id), "")
         if isinstance(message, JSONRPCResponse) and method:
+            if self._modern():
+                message.result = with_defaults(method, message.result)
             if method == "tools/list":
                 message.result = mended_tools(message.result, self._left_out)
             elif message.result.get("resultType", "complete") == "complete":

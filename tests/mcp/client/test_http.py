@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import mcp_types as types
 import pytest
 
@@ -334,11 +336,14 @@ def test_a_bad_answer_costs_its_call_and_nothing_else(
     run(main())
 
 
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_server_that_wants_a_sign_in_is_told_as_such(tmp_path: Path, status: int) -> None:
+@pytest.mark.parametrize(("status", "later"), [(401, 401), (403, 403), (401, 400)])
+def test_a_server_that_wants_a_sign_in_is_told_as_such(tmp_path: Path, status: int, later: int) -> None:
+    """A server of the newest revision refuses ``initialize``, which comes after the probe, for what it is."""
+
     async def main() -> None:
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            await answer(send, status, b"who are you?")
+            probe = (b"mcp-method", b"server/discover") in scope["headers"]
+            await answer(send, status if probe else later, b"who are you?")
 
         async with serving(app) as url, bench(tmp_path, {"web": {"url": url}}) as b:
             found = b.status("web")
@@ -368,5 +373,33 @@ def test_a_server_that_never_answers_ends_in_time(tmp_path: Path) -> None:
             servers = {"web": {"url": url, "connectSeconds": 0.3}, "old": {"url": f"{url}/sse", "connectSeconds": 0.3}}
             async with bench(tmp_path, servers, probe_seconds=0.1) as b:
                 assert "0.3" in b.status("web").error and "0.3" in b.status("old").error
+
+    run(main())
+
+
+def test_certificates_are_read_once_and_not_in_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readers: list[threading.Thread] = []
+    read = httpx2.create_ssl_context
+
+    def counted(*words: Any, **options: Any) -> Any:
+        readers.append(threading.current_thread())
+        return read(*words, **options)
+
+    monkeypatch.setattr(httpx2, "create_ssl_context", counted)
+
+    async def main() -> None:
+        async with serving(raw(of_another)) as url, bench(tmp_path, {"a": {"url": url}, "b": {"url": url}}) as b:
+            assert [await b.text("a.x"), await b.text("b.x")] == ["text", "text"]
+
+    run(main())
+    assert len(readers) == 1 and readers[0] is not threading.main_thread()
+
+
+def test_certificates_that_cannot_be_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+
+    async def main() -> None:
+        async with bench(tmp_path, {"web": {"url": "https://127.0.0.1:1/mcp"}}) as b:
+            assert "certificates" in b.status("web").error
 
     run(main())

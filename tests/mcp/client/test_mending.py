@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import methods
 
-from app.mcp.client.mending import MAX_TOOLS, mended_result, mended_tools, tool_name_fault
+from app.mcp.client.mending import MAX_TOOLS, mended_result, mended_tools, tool_name_fault, with_defaults
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
@@ -93,7 +93,15 @@ def test_a_result_of_anything_can_be_read_by_every_revision(raw: dict[str, Any])
     mended = mended_result(raw, legacy=True)
     for version in LEGACY:
         methods.validate_server_result("tools/call", version, mended)
-    methods.validate_server_result("tools/call", MODERN, {**mended_result(raw, legacy=False), "resultType": "complete"})
+    modern = mended_result(with_defaults("tools/call", raw), legacy=False)
+    methods.validate_server_result("tools/call", MODERN, modern)
+
+
+def test_mcp_57_a_result_without_a_type_is_complete() -> None:
+    """And a list that says nothing of caching holds for now; what is said stays."""
+    methods.validate_server_result("tools/list", MODERN, with_defaults("tools/list", {"tools": []}))
+    asked = {"resultType": "input_required", "requestState": "s"}
+    assert with_defaults("tools/call", asked) == asked
 
 
 def test_parts_that_nobody_knows_become_texts() -> None:

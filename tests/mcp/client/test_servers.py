@@ -42,6 +42,18 @@ def test_p93_only_servers_that_changed_in_the_file_are_stopped_and_started(tmp_p
     run(main())
 
 
+def test_a_tool_can_be_called_as_soon_as_it_has_been_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are told a moment later, once for the lists of several servers."""
+    monkeypatch.setattr("app.mcp.client.servers.PUBLISH_SECONDS", 1000)
+
+    async def main() -> None:
+        async with bench(tmp_path, {"p": peer("tools=echo")}, settle=False) as b:
+            await until(lambda: b.status("p").tools)
+            assert b.names() == [] and await b.text("p.echo") == "{}" and b.names() == ["p.echo"]
+
+    run(main())
+
+
 def test_a_call_that_runs_when_its_server_is_taken_out_ends_with_an_error(tmp_path: Path) -> None:
     async def main() -> None:
         file = tmp_path / "notes"
