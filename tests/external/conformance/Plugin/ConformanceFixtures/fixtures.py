@@ -60,13 +60,13 @@ def sample(words: str, tokens: int = 100) -> dict[str, Json]:
     return {"messages": [{"role": "user", "content": text(words)}], "maxTokens": tokens}
 
 
-def changed(manifest: Path, number: int) -> None:
-    """Let the tool of this manifest have another description."""
+def changed(manifest: Path, number: int, store: Path) -> None:
+    """Let the tool of this manifest have another description, of the same length."""
     described = json.loads(manifest.read_text(encoding="utf-8"))
     described["capabilities"]["invocationCommands"][0]["description"] = (
         f"Its description changes. It is number {number:06}."
     )
-    new = manifest.with_suffix(".new")
+    new = store / "manifest.new"  # not beside it: a file that vanishes there makes a reload wait
     new.write_text(json.dumps(described, indent=2), encoding="utf-8")
     new.replace(manifest)
 
@@ -149,6 +149,9 @@ class Fixtures:
     async def json_schema_2020_12_tool(self, call: ToolCall, context: CallContext) -> Json:
         return dict(call.arguments)
 
+    async def test_custom_headers(self, call: ToolCall, context: CallContext) -> Json:
+        return dict(call.arguments)
+
     # --- while it runs
 
     async def test_tool_with_logging(self, call: ToolCall, context: CallContext) -> Json:
@@ -174,7 +177,7 @@ class Fixtures:
     async def test_trigger_tool_change(self, call: ToolCall, context: CallContext) -> Json:
         self._changes += 1
         manifest = self._context.home / "Plugin" / "Changing" / "plugin-manifest.json"
-        await asyncio.to_thread(changed, manifest, self._changes)
+        await asyncio.to_thread(changed, manifest, self._changes, self._context.store_dir)
         return "the list of tools changes"
 
     async def test_trigger_prompt_change(self, call: ToolCall, context: CallContext) -> Json:
