@@ -255,6 +255,8 @@ class _Use:
 
     def shelf_changed(self, uri: str = "") -> None:
         """See ``PluginShelfChanged``."""
+        if not isinstance(uri, str):
+            raise TypeError("the address of a resource is a text")
         self._publish(ShelfChanged(self._name, uri))
 
     def _publish(self, event: Event) -> None:
