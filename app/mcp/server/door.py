@@ -21,6 +21,7 @@ from mcp_types import (
     CallToolRequestParams,
     EmptyResult,
     GetPromptRequestParams,
+    GetPromptResult,
     NotificationParams,
     PaginatedRequestParams,
     SetLevelRequestParams,
@@ -312,8 +313,11 @@ class McpDoor:
     async def _made(
         self, client: Hashable, shelf: PromptShelf, params: GetPromptRequestParams, standing: CallContext
     ) -> dict[str, Json]:
-        async with self._places.place(client):
-            found = await told(shelf.get(params.name, params.arguments or {}, standing))
+        async def made() -> GetPromptResult:
+            async with self._places.place(client):
+                return await shelf.get(params.name, params.arguments or {}, standing)
+
+        found = await told(made())
         written: dict[str, Json] = found.model_dump(by_alias=True, mode="json", exclude_none=True)
         return written
 

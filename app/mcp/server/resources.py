@@ -74,6 +74,9 @@ class ResourceShelf(Protocol):
 PAGE_OF_ALL = 10_000
 """Resources that are listed; those beyond can be read by their templates."""
 
+LIST_SECONDS = 5.0
+"""How long a list waits for one plugin."""
+
 COMPLETIONS = 100
 """Values that a completion shows (MCP-17)."""
 
@@ -103,7 +106,7 @@ class Resources:
         own = await asyncio.to_thread(
             lambda: list(islice(chain.from_iterable(kind.entries() for kind in kinds), PAGE_OF_ALL + 1))
         )
-        brought = [one for source in self._sources() for one in await listed(source.resources(), source.scheme)]
+        brought = await self._listed(lambda source: source.resources())
         found: list[Entry | OfferedResource] = [*brought, *own]
         entries = {entry.uri: entry for entry in found}
         if len(entries) > PAGE_OF_ALL:
@@ -111,6 +114,11 @@ class Resources:
         uris = sorted(list(entries)[-PAGE_OF_ALL:])
         shown, following = page(uris, cursor, lambda uri: uri)
         return ListResourcesResult(resources=[_line(entries[uri]) for uri in shown], next_cursor=following)
+
+    async def _listed(self, ask: Callable[[ResourceSource], Awaitable[Sequence[T]]]) -> Sequence[T]:
+        """What all plugins list; nobody waits long for one of them."""
+        found = await asyncio.gather(*(listed(ask(source), source.scheme) for source in self._sources()))
+        return list(chain.from_iterable(found))
 
     def _sources(self) -> Sequence[ResourceSource]:
         return [source for source in self._brought() if source.scheme not in self._taken]
@@ -124,8 +132,7 @@ class Resources:
                 description=whole(one.description) or None,
                 mime_type=one.mime_type or None,
             )
-            for source in self._sources()
-            for one in await listed(source.templates(), source.scheme)
+            for one in await self._listed(lambda source: source.templates())
         }
         for kind in self._kinds():
             templates[kind.template] = ResourceTemplate(
@@ -179,10 +186,14 @@ class Resources:
 async def listed(found: Awaitable[Sequence[T]], scheme: str) -> Sequence[T]:
     """What a plugin lists; nothing, and a line in the log, where it fails: the others are listed all the same."""
     try:
-        return await found
+        async with asyncio.timeout(LIST_SECONDS):
+            return await found
     except VcpError as error:
-        log.warning("the MCP resources %s://… of a plugin are not listed: %s", scheme, error.message)
-        return ()
+        why = error.message
+    except TimeoutError:
+        why = f"it takes longer than {LIST_SECONDS:g} s"
+    log.warning("the MCP resources %s://… of a plugin are not listed: %s", scheme, why)
+    return ()
 
 
 def _line(entry: Entry | OfferedResource) -> Resource:

@@ -14,6 +14,7 @@ from mcp_types import ElicitRequestParams, ElicitResult
 
 from app.errors import BadRequestError, NotFoundError, VcpError
 from app.extend import CallContext, Door, PromptArgument, PromptSource, Question
+from app.mcp.server.door import McpDoorRules
 from app.mcp.server.prompts import Prompts
 from app.prompt.agents import AgentBook
 from app.prompt.files import TextFiles
@@ -205,5 +206,29 @@ def test_a_prompt_that_waits_ends_with_its_cancelled_request(tmp_path: Path) -> 
             while bench.door.running:
                 await asyncio.sleep(0.001)
             assert ended == ["ended"]
+
+    run(main())
+
+
+def test_mcp_27_prompts_have_places_like_calls(tmp_path: Path) -> None:
+    async def waits(context: CallContext) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async def main() -> None:
+        shelf = prompts(tmp_path, brought=[Brought("plan", made=waits)])
+        async with DoorBench(prompts=shelf) as bench, connected(bench.door) as raw:
+            bench.rules = McpDoorRules(max_running_per_client=1)
+            await raw.hello("2025-11-25")
+            await raw.send("prompts/get", {"name": "plan"}, id="p")
+            while not bench.door.running:
+                await asyncio.sleep(0.001)
+            full = pytest.MonkeyPatch()
+            full.setattr("app.mcp.server.places.MAX_WAITING", 0)
+            try:
+                refused = await raw.ask("prompts/get", {"name": "plan"})
+            finally:
+                full.undo()
+            assert refused["error"]["code"] == -32603 and "calls wait already" in refused["error"]["message"]
 
     run(main())

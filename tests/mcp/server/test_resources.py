@@ -346,3 +346,17 @@ def test_what_is_ours_is_not_for_plugins_and_there_is_a_largest_size(
     monkeypatch.setattr("app.mcp.server.resources.MAX_BYTES", 3)
     with pytest.raises(ResourceTooLargeError):
         asyncio.run(shelf(home, Orders(content=ResourceContent("1234"))).read("orders://1"))
+
+
+def test_a_plugin_that_hangs_holds_no_list_up(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Hangs(Orders):
+        async def resources(self) -> Sequence[OfferedResource]:
+            await asyncio.Event().wait()
+            return ()
+
+    monkeypatch.setattr("app.mcp.server.resources.LIST_SECONDS", 0.02)
+    resources = shelf(home, Hangs("slow"), Hangs("slower"), Orders())
+    assert "orders://1" in [one.uri for one in asyncio.run(resources.list(None)).resources]
+    assert "slower://… of a plugin are not listed: it takes longer" in caplog.text
