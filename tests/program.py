@@ -81,11 +81,15 @@ class Program:
 
 @contextmanager
 def started(
-    *words: str, cwd: Path, last_line: str = "curl ", environ: Mapping[str, str] | None = None
+    *words: str,
+    cwd: Path,
+    last_line: str = "curl ",
+    environ: Mapping[str, str] | None = None,
+    longest: float = LONGEST,
 ) -> Iterator[Program]:
     """A command that goes on running; it is ready once it has printed a line that begins with ``last_line``.
 
-    Whatever happens the process is gone at the end of the block.
+    Whatever happens the process is gone at the end of the block, and after ``longest`` seconds.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "stderr"
@@ -99,7 +103,7 @@ def started(
                 stderr=stderr,
                 encoding="utf-8",
             )
-        guard = threading.Timer(LONGEST, process.kill)
+        guard = threading.Timer(longest, process.kill)
         guard.start()
         try:
             assert process.stdout is not None

@@ -16,7 +16,7 @@ from mcp import ClientSession, McpError, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamablehttp_client
 
-SECONDS = timedelta(seconds=30)
+SECONDS = timedelta(seconds=60)
 
 
 async def sampled(_context: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
@@ -118,4 +118,4 @@ async def main(way: str, *words: str) -> None:
     print(json.dumps(seen))
 
 
-asyncio.run(asyncio.wait_for(main(*sys.argv[1:]), 50))
+asyncio.run(asyncio.wait_for(main(*sys.argv[1:]), 100))

@@ -34,7 +34,7 @@ from mcp_types import (
 from tests.cli.mcp_program import mcp
 from tests.mcp.stdio.wires import MODERN as ENVELOPE
 from tests.mcp.stdio.wires import initialize, notification, request
-from tests.program import LONGEST, ROOT, VCP, Program, environment, started
+from tests.program import ROOT, VCP, Program, environment, started
 from tests.server import ECHO, run, write_plugin
 
 pytestmark = pytest.mark.external
@@ -47,6 +47,10 @@ INSPECTOR = (
     "--cli",
 )
 OLDER = (str(HERE / ".peer" / "bin" / "python"), str(HERE / "mcp_older_client.py"))
+
+ALL_SECONDS = 600
+CLIENT_SECONDS = 110
+"""Longest times of a server and of one client: many programs start here, on machines that may have much to do."""
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
@@ -80,7 +84,7 @@ def write_home(home: Path) -> Path:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     home = write_home(tmp_path_factory.mktemp("home"))
-    with started("serve", "--port", "0", cwd=home) as program:
+    with started("serve", "--port", "0", cwd=home, longest=ALL_SECONDS) as program:
         yield program
 
 
@@ -89,7 +93,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     """A server that shows two tools."""
     home = write_home(tmp_path_factory.mktemp("small"))
     (home / "config.env").write_text("MCPAllow=Echo,Adder\n", encoding="utf-8")
-    with started("serve", "--port", "0", cwd=home) as program:
+    with started("serve", "--port", "0", cwd=home, longest=ALL_SECONDS) as program:
         yield program
 
 
@@ -113,13 +117,13 @@ class Inspected:
 
 def inspected(target: tuple[str, ...], folder: Path, *words: str) -> Inspected:
     done = subprocess.run(
-        (*INSPECTOR, *target, *words, "--connect-timeout", "50000"),
+        (*INSPECTOR, *target, *words, "--connect-timeout", f"{CLIENT_SECONDS}000"),
         cwd=folder,
         env={**environment(), "HOME": str(folder)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
-        timeout=LONGEST,
+        timeout=CLIENT_SECONDS,
     )
     return Inspected(done.returncode, done.stdout, done.stderr)
 
@@ -168,7 +172,7 @@ def test_std_50_a_client_of_the_older_sdk_uses_everything(server: Program, tmp_p
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
-        timeout=LONGEST,
+        timeout=CLIENT_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.external.key_proxy import keyed
-from tests.program import LONGEST, started
+from tests.program import started
 
 pytestmark = pytest.mark.external
 
@@ -31,6 +31,9 @@ RUNS: Mapping[str, tuple[Path, Sequence[str]]] = {
     "2025-11-25": (MODERN, ("--requirements", "2025-11-25", "--timeout", "50000")),
     "2026-07-28": (MODERN, ("--requirements", "2026-07-28", "--timeout", "50000")),
 }
+
+ALL_SECONDS = 240
+"""Longest time for all suites; it takes a tenth of that where nothing else runs."""
 
 Check = Mapping[str, Any]
 
@@ -62,7 +65,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Run]
     home = tmp_path_factory.mktemp("home")
     shutil.copytree(FIXTURES / "Plugin", home / "Plugin")
     with (
-        started("serve", "--port", "0", cwd=home) as server,
+        started("serve", "--port", "0", cwd=home, longest=ALL_SECONDS) as server,
         keyed(server.base_url.removesuffix("/v1") + "/mcp", server.key) as url,
         ThreadPoolExecutor() as threads,
     ):
@@ -80,7 +83,7 @@ def suite(name: str, url: str, folder: Path) -> Run:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
-        timeout=LONGEST,
+        timeout=ALL_SECONDS,
     )
     checks = {
         re.sub(r"^server-|-\d{4}-\d\d-\d\dT.*$", "", file.parent.name): json.loads(file.read_text(encoding="utf-8"))
