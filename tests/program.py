@@ -89,7 +89,7 @@ def started(
 ) -> Iterator[Program]:
     """A command that goes on running; it is ready once it has printed a line that begins with ``last_line``.
 
-    Whatever happens the process is gone at the end of the block.
+    Whatever happens the process is gone at the end of the block, and after ``longest`` seconds.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "stderr"

@@ -28,8 +28,12 @@ class Caller(Protocol):
         """True when the client said that it answers such a question (``mode: "url"`` and tools are extra abilities)."""
         ...
 
-    async def ask(self, question: Question, params: Mapping[str, Json]) -> Mapping[str, Json]:
-        """The client's answer. Raises ``VcpError`` when it cannot be asked, refuses with an error, or is gone."""
+    async def ask(self, question: Question, params: Mapping[str, Json], *, key: str = "") -> Mapping[str, Json]:
+        """The client's answer. Raises ``VcpError`` when it cannot be asked, refuses with an error, or is gone.
+
+        Questions that are asked together reach the client together. A client without a session sees the question
+        under ``key``, and may have sent the answer to it with the call; without a key it cannot (MCP-30).
+        """
         ...
 
     def log(self, level: str, data: Json, logger: str = "") -> None:

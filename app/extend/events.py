@@ -248,6 +248,14 @@ class StaticRefreshed:
 
 
 @dataclass(frozen=True, slots=True)
+class ShelfChanged:
+    """A plugin's resources or prompts are others; with a ``uri`` the content behind it is (MCP-16)."""
+
+    plugin: str
+    uri: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Reloaded:
     """Files changed and are in force now: ``parts`` names what is new, ``problems`` what stayed as it was and why."""
 
@@ -277,6 +285,7 @@ Event = (
     | NodeJoined
     | NodeLeft
     | StaticRefreshed
+    | ShelfChanged
     | Reloaded
 )
 

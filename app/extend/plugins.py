@@ -16,6 +16,7 @@ import httpx
 
 from app.extend.prompts import PlaceholderSource, PromptContext
 from app.extend.server import DeclaredRoute
+from app.extend.shelves import PromptSource, ResourceSource
 from app.extend.tools import CallContext, ToolCall, ToolResult
 from app.extend.values import Body, Clock, Json
 
@@ -83,6 +84,14 @@ class PluginProgress(Protocol):
     def __call__(self, call: ToolCall, progress: float, total: float | None = None, message: str = "") -> None: ...
 
 
+class PluginShelfChanged(Protocol):
+    """Tells MCP clients that what the plugin offers them is another one; returns at once. Any thread may call it."""
+
+    def __call__(self, uri: str = "") -> None:
+        """The content behind ``uri`` is; without one the lists of its resources and prompts are."""
+        ...
+
+
 class PluginWait(Protocol):
     """Lets a plain method, which runs in a thread, wait for something asynchronous of the server."""
 
@@ -114,6 +123,7 @@ class PluginContext:
     push: PluginPush
     inform: PluginInform
     progress: PluginProgress
+    shelf_changed: PluginShelfChanged
     wait: PluginWait
     auth_code: Callable[[], str | None]
     clock: Clock
@@ -149,6 +159,14 @@ class InProcessPlugin(Protocol):
 
     def placeholders(self) -> Sequence[PlaceholderSource]:
         """Placeholders that the plugin fills."""
+        ...
+
+    def resources(self) -> Sequence[ResourceSource]:
+        """What MCP clients may read of the plugin."""
+        ...
+
+    def prompts(self) -> Sequence[PromptSource]:
+        """Prompts for MCP clients."""
         ...
 
     async def stop(self) -> None:

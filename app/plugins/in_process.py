@@ -23,7 +23,9 @@ from app.extend import (
     PlaceholderSource,
     Preprocessor,
     PromptContext,
+    PromptSource,
     Reloaded,
+    ResourceSource,
     Stage,
     ToolCall,
     ToolResult,
@@ -137,11 +139,7 @@ class InProcessPlugins:
 
         Their code may be swapped while the turn runs; one that is removed meanwhile changes nothing any more.
         """
-        ready = {
-            name: slot
-            for name, slot in self._slots.items()
-            if slot.loaded is not None and slot.loaded.offers("process")
-        }
+        ready = {name: slot for name, slot in self._slots.items() if slot.loaded and slot.loaded.offers("process")}
         return tuple(_Step(ready[name]) for name in self._order.sorted(ready)) if ready else ()
 
     def placeholders(self) -> tuple[PlaceholderSource, ...]:
@@ -151,6 +149,14 @@ class InProcessPlugins:
     def routes(self) -> Sequence[DeclaredRoute]:
         """Those of all plugins that are loaded now, by the plugin's name."""
         return merged_routes(route for loaded in self._loaded() for route in loaded.routes)
+
+    def resources(self) -> tuple[ResourceSource, ...]:
+        """Those of all plugins that are loaded now, by the plugin's name."""
+        return tuple(source for loaded in self._loaded() for source in loaded.resources)
+
+    def prompts(self) -> tuple[PromptSource, ...]:
+        """Those of all plugins that are loaded now, by the plugin's name."""
+        return tuple(source for loaded in self._loaded() for source in loaded.prompts)
 
     def states(self) -> tuple[PluginState, ...]:
         """How each plugin is, by name."""

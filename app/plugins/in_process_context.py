@@ -33,6 +33,7 @@ from app.extend import (
     PluginContext,
     PluginEmbeddings,
     Pushed,
+    ShelfChanged,
     ToolCall,
     ToolResult,
 )
@@ -163,6 +164,7 @@ def make_context(
         push=use.push,
         inform=use.inform,
         progress=use.progress,
+        shelf_changed=use.shelf_changed,
         wait=use.wait,
         auth_code=parts.auth_code,
         clock=parts.clock,
@@ -250,6 +252,12 @@ class _Use:
         running = STANDING.get()
         turn_id = running.context.turn_id if running is not None else ""
         self._publish(CallProgress(turn_id, call.id, float(progress), None if total is None else float(total), message))
+
+    def shelf_changed(self, uri: str = "") -> None:
+        """See ``PluginShelfChanged``."""
+        if not isinstance(uri, str):
+            raise TypeError("the address of a resource is a text")
+        self._publish(ShelfChanged(self._name, uri))
 
     def _publish(self, event: Event) -> None:
         if self._in_loop():

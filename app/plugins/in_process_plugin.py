@@ -19,6 +19,8 @@ from app.extend import (
     Found,
     PlaceholderSource,
     PromptContext,
+    PromptSource,
+    ResourceSource,
     Stage,
     ToolCall,
     ToolResult,
@@ -28,6 +30,7 @@ from app.plugins.discovery import Plugin
 from app.plugins.in_process_context import STANDING, ServerParts, Standing, make_context, printable
 from app.plugins.in_process_modules import PluginCodeError, PluginPackage, error_place
 from app.plugins.in_process_routes import checked_routes
+from app.plugins.in_process_shelves import checked_prompts, checked_resources
 from app.plugins.in_process_work import Workers
 from app.plugins.json_values import checked_json
 from app.plugins.loop_watch import LoopWatch
@@ -37,7 +40,7 @@ BODY_LIMIT = 1024 * 1024 * 1024
 """Most characters of a request body that a preprocessor returns."""
 PLACEHOLDERS_LIMIT = 100
 """Most placeholder sources of one plugin."""
-_METHODS = ("start", "process", "call", "routes", "placeholders", "stop")
+_METHODS = ("start", "process", "call", "routes", "placeholders", "resources", "prompts", "stop")
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +79,8 @@ class LoadedPlugin:
         self.stage = stage_of(version.plugin)
         self.routes: tuple[DeclaredRoute, ...] = ()
         self.placeholders: tuple[PlaceholderSource, ...] = ()
+        self.resources: tuple[ResourceSource, ...] = ()
+        self.prompts: tuple[PromptSource, ...] = ()
         self._tools = tools
         self._package = package
         self._instance = instance
@@ -101,6 +106,10 @@ class LoadedPlugin:
             self.routes = checked_routes(self.name, await self._run("routes"), self._tools.watch, self._busy)
         if self.offers("placeholders"):
             self.placeholders = self._checked_sources(await self._run("placeholders"))
+        if self.offers("resources"):
+            self.resources = checked_resources(self, await self._run("resources"))
+        if self.offers("prompts"):
+            self.prompts = checked_prompts(self, await self._run("prompts"))
 
     async def process(self, body: Body, context: PromptContext) -> Body:
         """The preprocessor's step; raises when it fails or returns no body."""
@@ -140,6 +149,18 @@ class LoadedPlugin:
         if not isinstance(texts, Mapping):
             raise TypeError(f"resolve() returned {type(texts).__name__}, not a map")
         return texts
+
+    async def run_source(self, method: Callable[..., Any], *arguments: Any, what: str) -> Any:
+        """What a method of a resource source or a prompt returns; raises VcpError for whatever goes wrong."""
+        try:
+            return await self._run_method(method, *arguments, seconds=self.version.seconds, what=what)
+        except VcpError:
+            raise
+        except Exception as error:  # the plugin boundary: told to the client in one line
+            log_fault(self.name, f"{what}()", error)
+            raise PluginCodeError(
+                both(f'插件 "{self._shown_name}" 出错', f'plugin "{self._shown_name}" failed') + f": {what}()"
+            ) from error
 
     async def stop(self) -> None:
         """Stop the object and forget its code; bounded, and never raises but for the caller's own cancellation."""
@@ -216,7 +237,9 @@ def _checked_result(result: ToolResult, limit: int) -> ToolResult:
         raise TypeError("ToolResult.message must be a text")
     if not isinstance(result.error_kind, ErrorKind | None):
         raise TypeError("ToolResult.error_kind must be an ErrorKind, or None")
-    checked_json([result.structured, list(parts or ()), result.message], limit)
+    if not isinstance(result.mcp, dict | None):
+        raise TypeError("ToolResult.mcp must be a dictionary, or None")
+    checked_json([result.structured, list(parts or ()), result.message, result.mcp], limit)
     return result
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from app.config.settings import Settings
 from app.config.snapshot import Config
-from app.extend import BackgroundResult, Event, Reloaded
+from app.extend import BackgroundResult, Event, Reloaded, ShelfChanged
 from app.plugins.discovery import Plugin
 
 if TYPE_CHECKING:  # at run time only functions import these, and the root imports what imports this
@@ -51,7 +51,7 @@ def give_shelves(services: Services) -> None:
 
 def _shelves(services: Services) -> Shelves:
     from app.mcp.server.file_resources import ProjectFiles
-    from app.mcp.server.prompts import AgentPrompts
+    from app.mcp.server.prompts import Prompts
     from app.mcp.server.resource_kinds import Agents, BackgroundTaskResults, Diaries, PluginReadmes, uri_of
     from app.mcp.server.resources import Resources
 
@@ -65,22 +65,30 @@ def _shelves(services: Services) -> Shelves:
         "plugins": PluginReadmes(lambda: described(services.found_plugins.plugins)),
         "files": ProjectFiles(lambda: files_root(services.config)),
     }
-    resources = Resources(services.in_force.following(lambda settings: wanted_kinds(kinds, settings)))
+    resources = Resources(
+        services.in_force.following(lambda settings: wanted_kinds(kinds, settings)),
+        services.in_process.resources,
+        frozenset(kind.scheme for kind in kinds.values()),
+    )
 
     async def expanded(text: str) -> str:
         return await services.turn_parts.preparation.expanded_text(text)
 
-    prompts = AgentPrompts(agents, lambda: services.settings.mcp_prompts, expanded)
+    prompts = Prompts(agents, lambda: services.settings.mcp_prompts, expanded, services.in_process.prompts)
 
     def heard(event: Event) -> None:
         if isinstance(event, Reloaded):
             resources.news()
             prompts.news()
+        elif isinstance(event, ShelfChanged):
+            resources.news(event.uri)
+            if not event.uri:
+                prompts.news()
         elif isinstance(event, BackgroundResult) and "results" in services.settings.mcp_resources:
             resources.news(uri_of(BackgroundTaskResults.scheme, event.plugin, event.task_id))
             resources.news()
 
-    services.events.listen(heard, Reloaded, BackgroundResult)
+    services.events.listen(heard, Reloaded, ShelfChanged, BackgroundResult)
     return Shelves(resources, prompts)
 
 

@@ -102,6 +102,8 @@ def test_a_tool_result_is_taken_as_it_is(alone: Path) -> None:
         ("from app.extend import ToolResult\nreturn ToolResult(structured=10 ** 6000)", "$[0] is a int"),
         ("from app.extend import ToolResult\nreturn ToolResult(parts=('x',))", "parts"),
         ("from app.extend import ToolResult\nreturn ToolResult(parts=5)", "parts"),
+        ("from app.extend import ToolResult\nreturn ToolResult(mcp='x')", "mcp"),
+        ("from app.extend import ToolResult\nreturn ToolResult(mcp={'x': {1}})", "$[3].x is a set"),
         ("from app.extend import ToolResult\nreturn ToolResult(message=5)", "message"),
         ("from app.extend import ToolResult\nreturn ToolResult(error_kind='nonsense')", "error_kind"),
     ],

@@ -11,11 +11,12 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from mcp_types import PromptReference, ResourceTemplateReference
+from mcp_types import ElicitRequestParams, ElicitResult, PromptReference, ResourceTemplateReference
 
 from app.config.snapshot import load
-from app.extend import Reloaded
+from app.extend import Reloaded, ShelfChanged
 from app.services.mcp_shelves import wanted_kinds
+from tests.plugins.modules import write_module
 from tests.server import ECHO, HEADERS, Running, run, running, write_plugin
 from tests.web.mcp_posts import NOWHERE, modern, opened, post
 
@@ -142,3 +143,106 @@ def test_words_that_name_no_resources_are_logged(tmp_path: Path, caplog: pytest.
     assert wanted_kinds(kinds, settings) == ("A",)  # type: ignore[arg-type]
     assert "there is no fils;" in caplog.text
     assert "MCPFilesRoot names no folder" in caplog.text
+
+
+BRINGS = """
+from app.extend import OfferedResource, PromptArgument, Question, ResourceContent
+
+class Orders:
+    scheme = "orders"
+    def resources(self):
+        return [OfferedResource("orders://1", "one")]
+    def read(self, uri):
+        return ResourceContent("paper") if uri == "orders://1" else None
+
+class Refuses:
+    scheme = "refuses"
+    def resources(self):
+        raise RuntimeError("out of order")
+    read = resources
+
+class Plan:
+    name = "plan"
+    description = "makes a plan"
+    arguments = [PromptArgument("what", required=True)]
+    def __init__(self, context):
+        self.context = context
+    def get(self, arguments, context):
+        form = {"message": "When?", "requestedSchema": {"type": "object", "properties": {"when": {"type": "string"}}}}
+        answer = self.context.wait(context.caller.ask(Question.ELICIT, form, key="when"))
+        self.context.shelf_changed("orders://1")
+        self.context.shelf_changed()
+        return f"{arguments['what']} on {answer['content']['when']}"
+
+class Plugin:
+    def __init__(self, context):
+        self.context = context
+    def resources(self):
+        return [Refuses(), Orders()]
+    def prompts(self):
+        return [Plan(self.context)]
+
+def create(context):
+    return Plugin(context)
+"""
+
+
+def test_mcp_16_mcp_28_mcp_29_mcp_30_a_plugin_brings_resources_and_prompts_that_ask(tmp_path: Path) -> None:
+    """Also without a word in the settings: who installs a plugin wants what it brings. One that fails costs itself."""
+
+    async def main() -> None:
+        write_module(tmp_path, "Orders", BRINGS)
+        async with running(tmp_path, NOWHERE) as server:
+            session = await opened(server)
+            listed = (await session.call("resources/list"))["result"]["resources"]
+            assert [one["uri"] for one in listed] == ["orders://1"]
+            read = (await session.call("resources/read", {"uri": "orders://1"}))["result"]
+            assert read["contents"] == [{"uri": "orders://1", "mimeType": "text/plain", "text": "paper"}]
+            missing = (await session.call("resources/read", {"uri": "orders://2"}))["error"]
+            assert (missing["code"], missing["data"]) == (-32002, {"uri": "orders://2"})
+            refusing = (await session.call("resources/read", {"uri": "refuses://1"}))["error"]
+            assert refusing["code"] == -32603 and "out of order" not in refusing["message"]
+            assert [one["name"] for one in (await session.call("prompts/list"))["result"]["prompts"]] == ["plan"]
+            nothing = (await session.call("prompts/get", {"name": "plan"}))["error"]
+            assert nothing["code"] == -32602 and "what" in nothing["message"]
+
+            async def elicited(_context: Any, params: ElicitRequestParams) -> ElicitResult:
+                return ElicitResult(action="accept", content={"when": params.message})
+
+            heard: list[ShelfChanged] = []
+            server.services.events.listen(heard.append, ShelfChanged)  # type: ignore[arg-type]
+            for mode in ("legacy", "2026-07-28"):
+                async with httpx2.AsyncClient(headers=HEADERS, trust_env=False) as http:
+                    transport = streamable_http_client(f"{server.url}/mcp", http_client=http)
+                    async with Client(transport, mode=mode, elicitation_callback=elicited) as mcp:
+                        made = await mcp.get_prompt("plan", {"what": "tea"})
+                        assert [one.content.text for one in made.messages] == ["tea on When?"]
+            assert heard == [ShelfChanged("Orders", "orders://1"), ShelfChanged("Orders")] * 2
+
+    run(main())
+
+
+def test_mcp_16_clients_hear_of_what_a_plugin_says_has_changed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path, NOWHERE) as server:
+            session = await opened(server)
+            await session.call("resources/subscribe", {"uri": "orders://1"})
+            headers = {"accept": "text/event-stream", "mcp-session-id": session.id}
+            heard: list[str] = []
+            async with server.client.stream("GET", "/mcp", headers=headers) as stream:
+                for uri in ("orders://2", "orders://1", ""):
+                    server.services.events.publish(ShelfChanged("Orders", uri))
+                async for line in stream.aiter_lines():
+                    if line.startswith("data:") and line[5:].strip():
+                        message = json.loads(line[5:])
+                        told = message["method"].removeprefix("notifications/")
+                        heard.append(told + message.get("params", {}).get("uri", ""))
+                    if len(heard) == 3:
+                        break
+            assert sorted(heard) == [
+                "prompts/list_changed",
+                "resources/list_changed",
+                "resources/updatedorders://1",
+            ]
+
+    run(main())

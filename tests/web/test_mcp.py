@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 from mcp.client import Client
@@ -13,6 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from app.config.snapshot import load
 from app.extend import CallFinished, Door
+from app.mcp.server.http_sessions import RETRY_MS
 from app.services import Services
 from tests.server import ECHO, HEADERS, KEY, run, running, write_plugin
 from tests.waiting import until
@@ -163,7 +165,7 @@ def test_mcp_43_a_client_that_lost_its_stream_gets_the_rest_of_that_one_and_no_o
             call = request("tools/call", {"name": "Slow", "arguments": {"mark": str(mark)}}, 7)
             async with server.client.stream("POST", "/mcp", json=call, headers=headers) as response:
                 (first,) = await events(response.aiter_lines(), 1)
-                assert first["data"] == "" and first["id"]
+                assert first["data"] == "" and first["id"] and int(first["retry"]) == RETRY_MS
                 await until(mark.exists)
             await session.call("ping", id=8)  # another stream of the same session
             (tmp_path / "mark.go").touch()
@@ -263,6 +265,22 @@ def test_mcp_45_a_preflight_lets_only_allowed_pages_ask(tmp_path: Path) -> None:
     run(main())
 
 
+async def raw_post(url: str, message: Any, headers: str) -> bytes:
+    """Send a request with headers exactly as they are written; the first line of the answer."""
+    place = urlsplit(url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    body = json.dumps(message)
+    head = (
+        f"POST /mcp HTTP/1.1\r\nHost: {place.netloc}\r\nAccept: {BOTH}\r\nContent-Type: application/json\r\n"
+        f"MCP-Protocol-Version: {MODERN}\r\nContent-Length: {len(body)}\r\n{headers}"
+    )
+    writer.write(head.encode() + b"Authorization: " + HEADERS[b"Authorization"] + b"\r\n\r\n" + body.encode())
+    answer = await reader.readline()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
 def test_mcp_46_modern_requests_are_posts_whose_headers_say_what_the_body_says(tmp_path: Path) -> None:
     async def main() -> None:
         write_plugin(tmp_path, "Echo", ECHO)
@@ -285,6 +303,8 @@ def test_mcp_46_modern_requests_are_posts_whose_headers_say_what_the_body_says(t
             assert (nameless.status_code, nameless.json()["error"]["code"]) == (400, -32020)
             called = await post(client, call, **headers, mcp_name="Echo")
             assert called.json()["result"]["content"][0]["text"] == "x"
+            blanks = await raw_post(server.url, call, "Mcp-Method:tools/call \t\r\nMcp-Name: \t Echo  \r\n")
+            assert blanks.startswith(b"HTTP/1.1 200"), blanks  # they are no part of a value
             unknown = await post(client, modern("no/such"), mcp_protocol_version=MODERN, mcp_method="no/such")
             assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, -32601)
             old = await post(

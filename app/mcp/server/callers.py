@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -38,6 +39,9 @@ DEFAULT_LEVEL = "info"
 
 MAX_QUESTIONS = 100
 """Most questions of one call."""
+
+KEY_CHARS = 200
+"""Most characters of the name of a question."""
 
 _LOGGER_CHARS = 200
 
@@ -101,8 +105,8 @@ class SessionCaller(Told):
             session.client_capabilities, self._context.protocol_version, question, params
         )
 
-    async def ask(self, question: Question, params: Mapping[str, Json]) -> Mapping[str, Json]:
-        """See ``Caller.ask``."""
+    async def ask(self, question: Question, params: Mapping[str, Json], *, key: str = "") -> Mapping[str, Json]:
+        """See ``Caller.ask``; requests have ids of their own, so ``key`` is of no use here."""
         params = for_session(question, params, self._context.protocol_version)
         request = as_request(question, params)
         if not self.can(question, params):
@@ -145,10 +149,16 @@ class ReturningCaller(Told):
 
     ``news`` is called when there is another question. ``open`` are those that wait for an answer, ``missing`` is what
     could not be asked for want of a capability. ``context`` is that of the client's newest request.
+    A question that a tool has named may have been answered with the call itself.
     """
 
     def __init__(
-        self, context: Context, teller: Teller, seconds: Callable[[], float], news: Callable[[], None]
+        self,
+        context: Context,
+        teller: Teller,
+        seconds: Callable[[], float],
+        news: Callable[[], None],
+        validate: Validate,
     ) -> None:
         super().__init__(teller, self._wanted_level)
         self.context = context
@@ -156,6 +166,9 @@ class ReturningCaller(Told):
         self.missing: dict[str, Json] | None = None
         self._seconds = seconds
         self._news = news
+        self._validate = validate
+        sent = (context.params or {}).get("inputResponses")
+        self._sent = dict(sent) if isinstance(sent, Mapping) else {}
         self._count = 0
 
     def _wanted_level(self) -> str | None:
@@ -166,7 +179,7 @@ class ReturningCaller(Told):
         """See ``Caller.can``."""
         return can_answer(self.context.session.client_capabilities, self.context.protocol_version, question, params)
 
-    async def ask(self, question: Question, params: Mapping[str, Json]) -> Mapping[str, Json]:
+    async def ask(self, question: Question, params: Mapping[str, Json], *, key: str = "") -> Mapping[str, Json]:
         """See ``Caller.ask``."""
         request = as_request(question, params)
         if not self.can(question, params):
@@ -175,7 +188,10 @@ class ReturningCaller(Told):
         self._count += 1
         if self._count > MAX_QUESTIONS:
             raise too_many()
-        key = f"question-{self._count}"
+        answer = self._sent_before(question, params, key)
+        if answer is not None:
+            return answer
+        key = self._free(whole(key[:KEY_CHARS]))
         asked = Asked(question, params, as_json(request), asyncio.get_running_loop().create_future())
         self.open[key] = asked
         self._news()
@@ -187,6 +203,23 @@ class ReturningCaller(Told):
             raise unanswered(question, seconds) from None
         finally:
             self.open.pop(key, None)
+
+    def _sent_before(self, question: Question, params: Mapping[str, Json], key: str) -> Mapping[str, Json] | None:
+        """The answer that came with the call itself, once; None when there is none, or it is none to this question."""
+        if not key or key not in self._sent:
+            return None
+        try:
+            return read_answer(question, params, self._sent.pop(key), self._validate)
+        except BadRequestError:
+            return None  # so it is asked
+
+    def _free(self, key: str) -> str:
+        """A key that no open question has."""
+        if key and key not in self.open:
+            return key
+        numbers = itertools.count(self._count)
+        wanted = f"{key}-" if key else "question-"
+        return next(name for name in (f"{wanted}{number}" for number in numbers) if name not in self.open)
 
 
 def cannot(question: Question) -> CallerError:

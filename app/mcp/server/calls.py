@@ -21,7 +21,6 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CA
 from app.errors import BadRequestError, both
 from app.extend import CallProgress, Json, ToolResult
 from app.mcp.server.callers import ReturningCaller, SessionCaller
-from app.mcp.server.listing import ShownTool
 from app.mcp.server.progress import Context, Teller
 from app.mcp.server.questions import Validate, read_answer
 
@@ -38,19 +37,20 @@ END_SECONDS = 15.0
 class OpenCall:
     """A call that has not been answered yet. ``news`` is set when it has ended or asks something.
 
-    ``state`` and ``timer`` are those of its last parking.
+    ``written`` makes the answer of its result, in the revision of the request that is answered. ``state`` and ``timer``
+    are those of its last parking.
     """
 
     id: str
-    tool: ShownTool
+    written: Callable[[Context, Any], dict[str, Json]]
     teller: Teller
     news: asyncio.Event = field(default_factory=asyncio.Event)
     caller: ReturningCaller | SessionCaller | None = None
-    task: asyncio.Task[ToolResult] | None = None
+    task: asyncio.Task[Any] | None = None
     timer: asyncio.TimerHandle | None = None
     state: str = ""
 
-    def start(self, running: Coroutine[Any, Any, ToolResult]) -> asyncio.Task[ToolResult]:
+    def start(self, running: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Begin to run."""
         self.task = asyncio.create_task(running)
         self.task.add_done_callback(lambda _: self.news.set())
@@ -62,7 +62,10 @@ class OpenCall:
 
 
 class Calls:
-    """All calls of one door. ``seconds`` is how long a parked one waits, asked at each use."""
+    """All calls of one door, of tools and of prompts.
+
+    ``seconds`` is how long a parked one waits, asked at each use.
+    """
 
     def __init__(self, seconds: Callable[[], float], validate: Validate) -> None:
         self._seconds = seconds
@@ -86,16 +89,17 @@ class Calls:
         if opened is not None:
             opened.teller.progress(event.progress, event.total, event.message)
 
-    async def run(
-        self, context: Context, opened: OpenCall, running: Coroutine[Any, Any, ToolResult]
-    ) -> ToolResult | dict[str, Json]:
-        """The result of a new call, or what its client is asked first (``InputRequiredResult`` as JSON)."""
+    async def run(self, context: Context, opened: OpenCall, running: Coroutine[Any, Any, Any]) -> dict[str, Json]:
+        """The answer to a new call, or what its client is asked first (``InputRequiredResult`` as JSON)."""
         self._running[opened.id] = opened
         opened.start(running).add_done_callback(lambda _: self._running.pop(opened.id, None))
         return await self._attend(context, opened)
 
-    async def resume(self, context: Context, state: str) -> tuple[OpenCall, ToolResult | dict[str, Json]]:
-        """Go on with a parked call: its client is back. Raises MCPError for a state that no parked call has."""
+    async def resume(self, context: Context, state: str) -> dict[str, Json]:
+        """Go on with a parked call: its client is back. Raises MCPError for a state that no parked call has.
+
+        That the state is of this very request was checked at the door (MCP-30).
+        """
         opened = self._parked.pop(state, None)
         if opened is None or not isinstance(opened.caller, ReturningCaller):
             raise MCPError(INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
@@ -103,7 +107,7 @@ class Calls:
             opened.timer.cancel()
         opened.caller.context = context
         self._answer(opened.caller, context, state, opened)
-        return opened, await self._attend(context, opened)
+        return await self._attend(context, opened)
 
     def _answer(self, caller: ReturningCaller, context: Context, state: str, opened: OpenCall) -> None:
         given = (context.params or {}).get("inputResponses") or {}
@@ -120,7 +124,7 @@ class Calls:
             if not asked.answer.done():
                 asked.answer.set_result(answer)
 
-    async def _attend(self, context: Context, opened: OpenCall) -> ToolResult | dict[str, Json]:
+    async def _attend(self, context: Context, opened: OpenCall) -> dict[str, Json]:
         task = opened.task
         assert task is not None
         opened.teller.attach(context)
@@ -143,12 +147,11 @@ class Calls:
             return asked
         if task.cancelled():
             raise MCPError(INTERNAL_ERROR, both("调用已取消", "the call was cancelled"))
-        result = task.result()
         missing = opened.caller.missing if isinstance(opened.caller, ReturningCaller) else None
-        if missing is not None and not result.ok:
+        if missing is not None and _failed(task):
             what = both("该工具需要客户端未声明的能力", "the tool needs what the client did not say that it can do")
             raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, what, {"requiredCapabilities": missing})
-        return result
+        return opened.written(context, task.result())
 
     def _ask(self, opened: OpenCall) -> dict[str, Json]:
         state = secrets.token_urlsafe(24)
@@ -197,7 +200,15 @@ class Calls:
             await asyncio.wait(tasks, timeout=END_SECONDS)
 
 
-def _looked_at(task: asyncio.Task[ToolResult]) -> None:
-    """An error of a call that nobody waits for any more is known, not swallowed: the router has published it."""
+def _failed(task: asyncio.Task[Any]) -> bool:
+    """Whether the call came to nothing."""
+    if task.exception() is not None:
+        return True
+    result = task.result()
+    return isinstance(result, ToolResult) and not result.ok
+
+
+def _looked_at(task: asyncio.Task[Any]) -> None:
+    """An error of a call that nobody waits for any more is known, not swallowed: whoever ran it has told it."""
     if not task.cancelled():
         task.exception()

@@ -16,9 +16,12 @@ from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity, authenticated_principal
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     CallToolRequestParams,
     EmptyResult,
+    GetPromptRequestParams,
+    GetPromptResult,
     NotificationParams,
     PaginatedRequestParams,
     SetLevelRequestParams,
@@ -40,7 +43,7 @@ from app.mcp.server.progress import Context, Teller
 from app.mcp.server.prompts import PromptShelf
 from app.mcp.server.questions import Validate
 from app.mcp.server.resources import ResourceShelf
-from app.mcp.server.shelves import add_completion, add_prompts, add_resources
+from app.mcp.server.shelves import add_completion, add_prompts, add_resources, told
 from app.protocol.half_characters import whole
 from app.protocol.markers import KEY_MAID, KEY_TOOL_PASSWORD
 from app.protocol.nulls import without_nulls
@@ -182,7 +185,7 @@ class McpDoor:
         if resources is not None:
             add_resources(server, resources, self._listeners)
         if prompts is not None:
-            add_prompts(server, prompts)
+            add_prompts(server, prompts, partial(self._make_prompt, prompts))
         if resources is not None or prompts is not None:
             add_completion(server, resources, prompts)
         return server
@@ -254,8 +257,7 @@ class McpDoor:
 
     async def _called(self, context: Context, params: CallToolRequestParams) -> dict[str, Json]:
         if params.request_state is not None:
-            opened, result = await self._calls.resume(context, params.request_state)
-            return self._answer(context, opened.tool, result)
+            return await self._calls.resume(context, params.request_state)
         tool = self._tools.get(params.name)
         if tool is None:
             raise self._unknown(params.name)
@@ -281,13 +283,44 @@ class McpDoor:
             password=password if isinstance(password, str) else None,
             maid=maid if isinstance(maid, str) and maid else None,
         )
-        opened = OpenCall(call.id, tool, Teller(self._clean))
+        opened, standing = self._opened(context, call.id, partial(self._answer, tool))
+        running = self._in_its_place(_client(context, asker), call, standing)
+        return await self._calls.run(context, opened, running)
+
+    def _opened(
+        self, context: Context, call_id: str, written: Callable[[Context, Any], dict[str, Json]]
+    ) -> tuple[OpenCall, CallContext]:
+        """A call that is about to run, and where it stands."""
+        asker = self._asker(context.request)
+        opened = OpenCall(call_id, written, Teller(self._clean))
         opened.caller = self._caller(context, opened)
         standing = CallContext(
-            turn_id=call.id, door=Door.MCP, client_ip=asker.address, depth=asker.depth, caller=opened.caller
+            turn_id=call_id, door=Door.MCP, client_ip=asker.address, depth=asker.depth, caller=opened.caller
         )
-        running = self._in_its_place(_client(context, asker), call, standing)
-        return self._answer(context, tool, await self._calls.run(context, opened, running))
+        return opened, standing
+
+    async def _make_prompt(
+        self, shelf: PromptShelf, context: Context, params: GetPromptRequestParams
+    ) -> dict[str, Json]:
+        if params.request_state is not None:
+            return await self._calls.resume(context, params.request_state)
+        asker = self._asker(context.request)
+        if asker.refusal:
+            raise MCPError(INTERNAL_ERROR, asker.refusal)
+        opened, standing = self._opened(context, self._new_id("prompt"), lambda _context, made: made)
+        made = self._made(_client(context, asker), shelf, params, standing)
+        return await self._calls.run(context, opened, made)
+
+    async def _made(
+        self, client: Hashable, shelf: PromptShelf, params: GetPromptRequestParams, standing: CallContext
+    ) -> dict[str, Json]:
+        async def made() -> GetPromptResult:
+            async with self._places.place(client):
+                return await shelf.get(params.name, params.arguments or {}, standing)
+
+        found = await told(made())
+        written: dict[str, Json] = found.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return written
 
     async def _in_its_place(self, client: Hashable, call: ToolCall, context: CallContext) -> ToolResult:
         try:
@@ -301,15 +334,13 @@ class McpDoor:
             return self._rules().question_seconds
 
         if context.protocol_version >= MODERN_SINCE:
-            return ReturningCaller(context, opened.teller, seconds, opened.news.set)
+            return ReturningCaller(context, opened.teller, seconds, opened.news.set, self._validate)
         state = connection_of(context).state
         return SessionCaller(
             context, opened.teller, seconds, lambda: str(state.get(_LEVEL, DEFAULT_LEVEL)), self._validate
         )
 
-    def _answer(self, context: Context, tool: ShownTool, result: ToolResult | dict[str, Json]) -> dict[str, Json]:
-        if not isinstance(result, ToolResult):
-            return result
+    def _answer(self, tool: ShownTool, context: Context, result: ToolResult) -> dict[str, Json]:
         if tool.output_schema is not None and result.ok:
             value = result.mcp.get("structuredContent") if result.mcp is not None else plain_value(result.structured)
             fault = self._validate(tool.output_schema, value)

@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 STOP_SECONDS = 5.0
 """Longest wait at the end for sessions and what they run."""
 
+RETRY_MS = 1000
+"""How long a client should wait before it asks for the rest of a stream that broke off."""
+
 _LISTEN = "subscriptions/listen"
 
 
@@ -44,7 +47,7 @@ class _Manager(StreamableHTTPSessionManager):
     def __init__(self, server: Server[Any], memory: EventMemory) -> None:
         self._memory = memory
         # Bodies were measured before they come here.
-        super().__init__(server, max_request_body_size=1 << 40)
+        super().__init__(server, max_request_body_size=1 << 40, retry_interval=RETRY_MS)
 
     @property
     def event_store(self) -> EventStore | None:
@@ -57,7 +60,9 @@ class _Manager(StreamableHTTPSessionManager):
 
 
 class HttpSessions:
-    """Serves requests of one endpoint, both eras. ``max_sessions`` and ``idle_seconds`` give the limits of now.
+    """Serves requests of one endpoint, both eras. Blanks around values of headers are no part of them (RFC 9110, 5.5).
+
+     ``max_sessions`` and ``idle_seconds`` give the limits of now.
 
     Who is let in, and how large a body may be, was decided before.
     """
@@ -112,6 +117,7 @@ class HttpSessions:
         """Answer a request whose ``body`` has been read."""
         self._manager.max_sessions = self._max_sessions()
         self._manager.session_idle_timeout = self._idle_seconds()
+        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         scope["user"] = _user(caller.principal)
         scope[HTTP_CALLER] = caller
         headers = Headers(scope=scope)

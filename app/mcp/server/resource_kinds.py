@@ -51,14 +51,16 @@ class Entry:
     name: str
     mime_type: str
     title: str = ""
+    description: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What is behind an address."""
+    """What is behind an address; ``text`` when it is text whatever its type says."""
 
     data: bytes
     mime_type: str
+    text: bool = False
 
 
 class ResourceKind(Protocol):

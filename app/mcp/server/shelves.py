@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from mcp.server.lowlevel import Server
@@ -15,7 +15,6 @@ from mcp_types import (
     Completion,
     EmptyResult,
     GetPromptRequestParams,
-    GetPromptResult,
     ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
@@ -28,6 +27,7 @@ from mcp_types import (
 )
 
 from app.errors import BadRequestError, NotFoundError, VcpError, both
+from app.extend import Json
 from app.mcp.server.connections import connection_of
 from app.mcp.server.listeners import MAX_URIS, Listeners
 from app.mcp.server.listing import MODERN_SINCE
@@ -41,12 +41,12 @@ RESOURCE_NOT_FOUND = -32002
 T = TypeVar("T")
 
 
-async def _told(found: Awaitable[T], missing: int = INVALID_PARAMS) -> T:
-    """What a shelf gives, or its error as the protocol's."""
+async def told(found: Awaitable[T], missing: int = INVALID_PARAMS, uri: str | None = None) -> T:
+    """What a shelf gives, or its error as the protocol's: ``missing``, with the ``uri``, of what is not there."""
     try:
         return await found
     except NotFoundError as error:
-        raise MCPError(missing, error.message) from None
+        raise MCPError(missing, error.message, None if uri is None else {"uri": uri}) from None
     except BadRequestError as error:
         raise MCPError(INVALID_PARAMS, error.message) from None
     except VcpError as error:
@@ -57,14 +57,14 @@ def add_resources(server: Server[Any], shelf: ResourceShelf, listeners: Listener
     """Serve what the shelf has; sessions may watch single resources."""
 
     async def listed(_context: Context, params: PaginatedRequestParams) -> ListResourcesResult:
-        return await _told(shelf.list(params.cursor))
+        return await told(shelf.list(params.cursor))
 
     async def templates(_context: Context, params: PaginatedRequestParams) -> ListResourceTemplatesResult:
-        return await _told(shelf.templates(params.cursor))
+        return await told(shelf.templates(params.cursor))
 
     async def read(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         missing = INVALID_PARAMS if context.protocol_version >= MODERN_SINCE else RESOURCE_NOT_FOUND
-        return await _told(shelf.read(params.uri), missing)
+        return await told(shelf.read(params.uri), missing, params.uri)
 
     async def subscribe(context: Context, params: SubscribeRequestParams) -> EmptyResult:
         if not listeners.watch(connection_of(context), params.uri):
@@ -84,17 +84,18 @@ def add_resources(server: Server[Any], shelf: ResourceShelf, listeners: Listener
     server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, unsubscribe)
 
 
-def add_prompts(server: Server[Any], shelf: PromptShelf) -> None:
-    """Serve the prompts of the shelf."""
+def add_prompts(
+    server: Server[Any],
+    shelf: PromptShelf,
+    make: Callable[[Context, GetPromptRequestParams], Awaitable[dict[str, Json]]],
+) -> None:
+    """Serve the prompts of the shelf; ``make`` makes one, and may ask the client first."""
 
     async def listed(_context: Context, params: PaginatedRequestParams) -> ListPromptsResult:
-        return await _told(shelf.list(params.cursor))
-
-    async def get(_context: Context, params: GetPromptRequestParams) -> GetPromptResult:
-        return await _told(shelf.get(params.name, params.arguments or {}))
+        return await told(shelf.list(params.cursor))
 
     server.add_request_handler("prompts/list", PaginatedRequestParams, listed)
-    server.add_request_handler("prompts/get", GetPromptRequestParams, get)
+    server.add_request_handler("prompts/get", GetPromptRequestParams, make)
 
 
 def add_completion(server: Server[Any], resources: ResourceShelf | None, prompts: PromptShelf | None) -> None:
@@ -106,9 +107,9 @@ def add_completion(server: Server[Any], resources: ResourceShelf | None, prompts
         found: Completion | None = None
         if isinstance(params.ref, PromptReference):
             if prompts is not None:
-                found = await _told(prompts.complete(params.ref.name, argument, value, given))
+                found = await told(prompts.complete(params.ref.name, argument, value, given))
         elif resources is not None:
-            found = await _told(resources.complete(params.ref.uri, argument, value, given))
+            found = await told(resources.complete(params.ref.uri, argument, value, given))
         if found is None:
             raise MCPError(INVALID_PARAMS, both("没有可补全的对象", "there is nothing of this to complete"))
         return CompleteResult(completion=found)

@@ -497,3 +497,76 @@ def test_a_question_that_is_withdrawn_in_the_very_moment_in_which_it_is_asked_is
             assert len(bench.tools.calls) == 1
 
     run(main())
+
+
+# --- questions with names ---------------------------------------------------------------------------------------------
+
+
+def named(*keys: str) -> Work:
+    """The work of a tool that asks one form under each of these names, all at once."""
+
+    async def work(call: ToolCall, context: CallContext) -> ToolResult:
+        assert context.caller is not None
+        answers = await asyncio.gather(*(context.caller.ask(Question.ELICIT, FORM, key=key) for key in keys))
+        return ToolResult(structured={"names": [answer["content"]["name"] for answer in answers]})
+
+    return work
+
+
+def accepted(name: Any) -> dict[str, Any]:
+    return {"action": "accept", "content": {"name": name}}
+
+
+def test_mcp_30_questions_that_are_asked_together_go_out_together_under_their_names() -> None:
+    """Two of the same name, and those without one, are told apart."""
+
+    async def main() -> None:
+        async with DoorBench() as bench, connected(bench.door) as raw:
+            bench.tools.add("Asks", named("who", "", "who", "x" * 300))
+            first = (await raw.ask("tools/call", modern({"name": "Asks"}, elicitation={})))["result"]
+            keys = list(first["inputRequests"])
+            assert keys == ["who", "question-2", "who-3", "x" * 200]
+            answers = {key: accepted(key[:10]) for key in keys}
+            params = {"name": "Asks", "inputResponses": answers, "requestState": first["requestState"]}
+            result = (await raw.ask("tools/call", modern(params, elicitation={})))["result"]
+            assert result["structuredContent"] == {"names": ["who", "question-2", "who-3", "xxxxxxxxxx"]}
+
+    run(main())
+
+
+def test_mcp_30_an_answer_may_come_with_the_call_to_a_question_that_has_a_name() -> None:
+    """What else is sent is passed over."""
+
+    async def main() -> None:
+        async with DoorBench() as bench, connected(bench.door) as raw:
+            bench.tools.add("Asks", named("who"))
+            params = {"name": "Asks", "inputResponses": {"who": accepted("Nova"), "other": accepted("x")}}
+            result = (await raw.ask("tools/call", modern(params, elicitation={})))["result"]
+            assert result["structuredContent"] == {"names": ["Nova"]}
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("key", "sent"),
+    [
+        ("who", {"other": accepted("x")}),
+        ("who", {"who": accepted(7)}),
+        ("who", {"who": {"action": "perhaps"}}),
+        ("who", {}),
+        ("", {"": accepted("x"), "question-1": accepted("x")}),
+    ],
+)
+def test_mcp_30_what_is_sent_with_the_call_and_does_not_fit_is_asked_for(key: str, sent: dict[str, Any]) -> None:
+    """A question without a name, such as one for approval, is never answered beforehand."""
+
+    async def main() -> None:
+        async with DoorBench() as bench, connected(bench.door) as raw:
+            bench.tools.add("Asks", named(key))
+            params = {"name": "Asks", "inputResponses": sent}
+            reply = await raw.ask("tools/call", modern(params, elicitation={}))
+            assert "error" in reply or reply["result"]["resultType"] == "input_required"
+            if "error" not in reply:
+                assert list(reply["result"]["inputRequests"]) == [key or "question-1"]
+
+    run(main())

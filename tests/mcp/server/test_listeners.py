@@ -20,6 +20,7 @@ from mcp_types import (
 )
 
 from app.errors import BadRequestError, NotFoundError, VcpError
+from app.extend import CallContext
 from app.mcp.server import listeners
 from tests.mcp.server.bench import MODERN, DoorBench, says
 from tests.mcp.server.raw import Raw, connected, modern
@@ -67,7 +68,7 @@ class Prompts:
     async def list(self, cursor: str | None = None) -> ListPromptsResult:
         return ListPromptsResult(prompts=[Prompt(name="p")])
 
-    async def get(self, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
+    async def get(self, name: str, arguments: Mapping[str, str], context: CallContext) -> GetPromptResult:
         if name != "p":
             raise NotFoundError(f"no {name}")
         if "needed" not in arguments:

@@ -6,13 +6,15 @@ import asyncio
 import base64
 import json
 import os
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp_types import BlobResourceContents, TextResourceContents
 
-from app.errors import BadRequestError, NotFoundError
+from app.errors import BadRequestError, NotFoundError, VcpError
+from app.extend import OfferedResource, OfferedTemplate, ResourceContent, ResourceSource
 from app.mcp.server import resource_kinds
 from app.mcp.server.resource_kinds import (
     Agents,
@@ -57,7 +59,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def shelf(home: Path) -> Resources:
+def shelf(home: Path, *brought: ResourceSource, taken: Set[str] = frozenset()) -> Resources:
     results = BackgroundResults(home / "VCPAsyncResults", home / "own", Retention, lambda: 0.0)
     kinds = (
         Diaries(home / "dailynote"),
@@ -67,7 +69,7 @@ def shelf(home: Path) -> Resources:
             lambda: [Described(name, name, home / "Plugin" / name, f"# {name} of its manifest") for name in "PQ"]
         ),
     )
-    return Resources(lambda: kinds)
+    return Resources(lambda: kinds, lambda: brought, taken)
 
 
 def read(resources: Resources, uri: str) -> TextResourceContents | BlobResourceContents:
@@ -250,3 +252,111 @@ def test_names_that_are_no_text_do_not_cost_the_list(home: Path) -> None:
         resource for resource in listed.resources if resource.name.startswith("Nova/\ufffd") or "%ED" in resource.uri
     ]
     assert text(resources, odd.uri) == ""
+
+
+# --- of plugins -------------------------------------------------------------------------------------------------------
+
+
+class Orders:
+    """A plugin's resources; ``fault`` is what it raises in place of every answer."""
+
+    def __init__(
+        self, scheme: str = "orders", content: ResourceContent | None = None, fault: VcpError | None = None
+    ) -> None:
+        self.scheme = scheme
+        self._content = content
+        self._fault = fault
+
+    def _check(self) -> None:
+        if self._fault is not None:
+            raise self._fault
+
+    async def resources(self) -> Sequence[OfferedResource]:
+        self._check()
+        return [OfferedResource(f"{self.scheme}://1", "one \ud800", "text/csv", "One", "the first")]
+
+    async def templates(self) -> Sequence[OfferedTemplate]:
+        self._check()
+        return [OfferedTemplate(f"{self.scheme}://{{id}}", "order", "any", "text/csv")]
+
+    async def read(self, uri: str) -> ResourceContent | None:
+        self._check()
+        return self._content
+
+    async def complete(self, template: str, argument: str, value: str, given: Mapping[str, str]) -> Sequence[str]:
+        return ["10", "1", "2"]
+
+
+def test_mcp_28_what_plugins_bring_is_listed_read_and_completed_beside_our_own(home: Path) -> None:
+    resources = shelf(home, Orders(), Orders(content=ResourceContent("a,b", "text/csv")))
+    listed = {one.uri: one for one in asyncio.run(resources.list(None)).resources}
+    one = listed["orders://1"]
+    assert (one.name, one.title, one.description, one.mime_type) == ("one ?", "One", "the first", "text/csv")
+    assert list(listed) == sorted(listed)
+    assert "agent://Nova" in listed
+    templates = [template.uri_template for template in asyncio.run(resources.templates(None)).resource_templates]
+    assert templates == sorted(templates)
+    assert templates.count("orders://{id}") == 1
+    content = read(resources, "orders://7")
+    assert isinstance(content, TextResourceContents)
+    assert (content.text, content.mime_type) == ("a,b", "text/csv")
+    assert asyncio.run(resources.complete("orders://{id}", "id", "1", {})).values == ["1", "10"]
+    with pytest.raises(NotFoundError):
+        asyncio.run(resources.complete("orders://{other}", "other", "1", {}))
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (ResourceContent("{}", "application/ld+json"), "{}"),
+        (ResourceContent("half \ud800", "text/plain"), "half ?"),
+        (ResourceContent(b"\xff", "image/png"), base64.b64encode(b"\xff").decode()),
+        (ResourceContent(b"plain", "text/plain"), "plain"),
+    ],
+)
+def test_a_text_of_a_plugin_is_text_whatever_its_type_and_bytes_are_base64(
+    home: Path, given: ResourceContent, shown: str
+) -> None:
+    content = read(shelf(home, Orders(content=given)), "orders://1")
+    assert (content.text if isinstance(content, TextResourceContents) else content.blob) == shown
+
+
+def test_one_plugin_that_fails_is_left_out_of_the_lists_and_told_when_it_is_read(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    resources = shelf(home, Orders("bad", fault=VcpError("out of paper")), Orders())
+    uris = [one.uri for one in asyncio.run(resources.list(None)).resources]
+    assert "orders://1" in uris
+    assert not [uri for uri in uris if uri.startswith("bad")]
+    assert "bad://… of a plugin are not listed: out of paper" in caplog.text
+    assert len(asyncio.run(resources.templates(None)).resource_templates) == 5
+    with pytest.raises(VcpError, match="out of paper"):
+        asyncio.run(resources.read("bad://1"))
+
+
+def test_what_is_ours_is_not_for_plugins_and_there_is_a_largest_size(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    false = Orders("agent", ResourceContent("false"))
+    resources = Resources(lambda: (), lambda: [false], {"agent"})
+    assert asyncio.run(resources.list(None)).resources == []
+    for uri in ("agent://Nova", "orders://1", "orders", ""):
+        with pytest.raises(NotFoundError):
+            asyncio.run(resources.read(uri))
+    monkeypatch.setattr("app.mcp.server.resources.MAX_BYTES", 3)
+    with pytest.raises(ResourceTooLargeError):
+        asyncio.run(shelf(home, Orders(content=ResourceContent("1234"))).read("orders://1"))
+
+
+def test_a_plugin_that_hangs_holds_no_list_up(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Hangs(Orders):
+        async def resources(self) -> Sequence[OfferedResource]:
+            await asyncio.Event().wait()
+            return ()
+
+    monkeypatch.setattr("app.mcp.server.resources.LIST_SECONDS", 0.02)
+    resources = shelf(home, Hangs("slow"), Hangs("slower"), Orders())
+    assert "orders://1" in [one.uri for one in asyncio.run(resources.list(None)).resources]
+    assert "slower://… of a plugin are not listed: it takes longer" in caplog.text

@@ -1,0 +1,5 @@
+"""Says that it is there."""
+
+import json
+
+print(json.dumps({"status": "success", "result": "here"}))
