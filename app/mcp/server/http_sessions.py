@@ -118,6 +118,7 @@ class HttpSessions:
         self._manager.max_sessions = self._max_sessions()
         self._manager.session_idle_timeout = self._idle_seconds()
         scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        send = _one_answer(send)
         scope["user"] = _user(caller.principal)
         scope[HTTP_CALLER] = caller
         headers = Headers(scope=scope)
@@ -217,6 +218,21 @@ class HttpSessions:
                 closing.cancel()
 
         return receiving
+
+
+def _one_answer(send: Send) -> Send:
+    """Drops what comes after the end of an answer: the SDK answers a notification, and again with an error when its
+    session ends just then, for which the web server would cut the client's connection.
+    """
+    ended = False
+
+    async def sending(message: Message) -> None:
+        nonlocal ended
+        if not ended:
+            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+    return sending
 
 
 def _user(principal: Principal) -> AuthenticatedUser:
