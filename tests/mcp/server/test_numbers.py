@@ -8,7 +8,7 @@ from pathlib import Path
 from app.config.snapshot import load
 from app.mcp.server import calls, http_sessions, listeners, listing, progress
 from app.mcp.server.door import McpDoor, McpDoorRules
-from app.mcp.stdio import batches, connection, descriptors, lines
+from app.mcp.stdio import batches, connection, descriptors
 
 MIB = 1024 * 1024
 
@@ -29,6 +29,6 @@ def test_the_numbers_of_the_protocol_s_rules_are_the_defaults(tmp_path: Path) ->
 def test_the_numbers_of_the_stdio_front_are_the_defaults() -> None:
     """STD-16, STD-28, STD-29, STD-40."""
     limits = connection.Limits()
-    assert limits.line_bytes == lines.MAX_LINE_BYTES == 4 * MIB
+    assert limits.line_bytes == connection.MAX_LINE_BYTES == 4 * MIB
     assert limits.frame_bytes == batches.MAX_FRAME_BYTES == 8 * MIB
     assert (limits.drain_seconds, limits.flush_seconds, descriptors.STUCK_SECONDS) == (5, 1, 30)
