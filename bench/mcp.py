@@ -1,7 +1,8 @@
 """``python -m bench.mcp``: what calls of MCP tools cost through this server, beside calls without it.
 
-1. Router to MCP server in one process, beside the SDK's client alone: a server in memory, and one that is a child.
-2. The SDK's client to ``vcp mcp`` to that child (two hops), beside the SDK's client to the child (one hop).
+1. Router to MCP server in one process, beside the SDK's client alone: a server in memory, and one that is a child: the
+   least that speaks the protocol, and one made with the SDK, as most are.
+2. The SDK's client to ``vcp mcp`` to each of these children (two hops), beside the SDK's client to the child (one hop).
 3. The same tool at ``/mcp`` and at ``/v1/human/tool`` of ``vcp serve``; a turn with ``NativeTools`` on and off.
 
 Both sides are measured in turn; a ratio is the median of those of neighbouring measurements.
@@ -163,9 +164,19 @@ class MemoryLink:
         return ""
 
 
-def child() -> Any:
+CHILDREN = {"child": ("-I", "-S", PEER, "20"), "child of the SDK": ("-m", "bench.mcp_sdk_peer")}
+"""Arguments of Python for both kinds of children."""
+
+
+def child(kind: str) -> Any:
     """The SDK's own way to a child."""
-    return stdio_client(StdioServerParameters(command=sys.executable, args=["-I", "-S", PEER, "20"]))
+    return stdio_client(StdioServerParameters(command=sys.executable, args=list(CHILDREN[kind]), cwd=str(ROOT)))
+
+
+def only_server(kind: str) -> str:
+    """``mcp_servers.json`` with one of the children."""
+    entry = {"command": sys.executable, "args": CHILDREN[kind], "cwd": str(ROOT)}
+    return json.dumps({"mcpServers": {"server-000": entry}})
 
 
 def asks(client: Client, tool: str) -> Call:
@@ -191,11 +202,11 @@ def routed(services: Services, tool: str) -> Call:
 
 
 @contextlib.asynccontextmanager
-async def services_in(home: Path) -> AsyncIterator[Services]:
+async def services_in(home: Path, kind: str) -> AsyncIterator[Services]:
     """The parts of a server that has one MCP server, ``server-000``."""
     make_home(home)
     (home / "config.env").write_text(f"Key={KEY}\nRunStaticPlugins=false\nLiveReload=false\n", encoding="utf-8")
-    (home / "mcp_servers.json").write_text(servers_file(1, 20), encoding="utf-8")
+    (home / "mcp_servers.json").write_text(only_server(kind), encoding="utf-8")
     config = load(home, {"PATH": os.environ.get("PATH", os.defpath)})
     be_like_a_server(home, config)
     services = Services(config, KEY, resolver=NoModel())
@@ -214,12 +225,13 @@ async def in_one_process(folder: Path, calls: int, repeats: int) -> dict[str, fl
 
     async with Client(to_memory(server)) as client:
         with patch.object(Connection, "_made_link", memory_link):
-            async with services_in(folder / "memory") as services:
+            async with services_in(folder / "memory", "child") as services:
                 pair = Comparison("in memory", asks(client, TOOL), routed(services, f"server-000.{TOOL}"))
                 told |= await compared(pair, calls, repeats)
-    async with Client(child()) as client, services_in(folder / "child") as services:
-        pair = Comparison("child", asks(client, TOOL), routed(services, f"server-000.{TOOL}"))
-        told |= await compared(pair, calls, repeats)
+    for kind in CHILDREN:
+        async with Client(child(kind)) as client, services_in(folder / kind, kind) as services:
+            pair = Comparison(kind, asks(client, TOOL), routed(services, f"server-000.{TOOL}"))
+            told |= await compared(pair, calls, repeats)
     return told
 
 
@@ -227,14 +239,20 @@ async def in_one_process(folder: Path, calls: int, repeats: int) -> dict[str, fl
 
 
 async def over_vcp_mcp(folder: Path, calls: int, repeats: int) -> dict[str, float]:
-    """Two hops beside one."""
-    home = folder / "child"  # where the tools are known from before
+    """Two hops beside one, to both kinds of children."""
+    told: dict[str, float] = {}
+    for kind in CHILDREN:
+        told |= await _two_hops(folder / kind, kind, calls, repeats)  # where the tools are known from before
+    return told
+
+
+async def _two_hops(home: Path, kind: str, calls: int, repeats: int) -> dict[str, float]:
     front = StdioServerParameters(
         command=sys.executable, args=["-m", "app.cli", "mcp", "--home", str(home)], cwd=str(ROOT)
     )
-    with (folder / "front.log").open("w", encoding="utf-8") as errors:
-        async with Client(child()) as one, Client(stdio_client(front, errlog=errors)) as two:
-            pair = Comparison("two hops", asks(one, TOOL), asks(two, f"server-000.{TOOL}"), None)
+    with (home / "front.log").open("w", encoding="utf-8") as errors:
+        async with Client(child(kind)) as one, Client(stdio_client(front, errlog=errors)) as two:
+            pair = Comparison(f"two hops to a {kind}", asks(one, TOOL), asks(two, f"server-000.{TOOL}"), None)
             return await compared(pair, calls, repeats)
 
 
