@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,8 +14,11 @@ from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
 from app.extend import Json
 
 MAX_EVENTS = 20_000
-MAX_CHARS = 32 * 1024 * 1024
+MAX_CHARS = 16 * 1024 * 1024
 """Events of all sessions together, and characters in them; beyond, the oldest are forgotten."""
+
+ENDED_AT_ONCE = 50
+"""When so many sessions have ended, their events are forgotten, all in one go."""
 
 MAX_VALUES = 200_000
 """A message with more values than this is not kept: whoever misses it has to ask again."""
@@ -22,7 +26,7 @@ MAX_VALUES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    session: SessionEvents
+    session: str
     stream: StreamId
     number: int
     message: JSONRPCMessage | None
@@ -30,11 +34,12 @@ class _Event:
 
 
 class EventMemory:
-    """The events of all sessions; the oldest go first, whoever they belong to."""
+    """The events of all sessions; those of ended sessions go first, then the oldest, whoever they belong to."""
 
     def __init__(self, max_events: int = MAX_EVENTS, max_chars: int = MAX_CHARS) -> None:
         self._events: deque[_Event] = deque()
         self._chars = 0
+        self._ended: set[str] = set()
         self._max_events = max_events
         self._max_chars = max_chars
 
@@ -44,14 +49,25 @@ class EventMemory:
 
     def add(self, event: _Event) -> None:
         """Keep an event, and forget those for which there is no room any more."""
+        if len(self._ended) >= ENDED_AT_ONCE:
+            self._forget_ended()
         self._events.append(event)
         self._chars += event.chars
         while len(self._events) > self._max_events or self._chars > self._max_chars:
             self._chars -= self._events.popleft().chars
 
-    def of(self, session: SessionEvents) -> Iterator[_Event]:
+    def of(self, session: str) -> Iterator[_Event]:
         """The events of one session that are still known, oldest first."""
-        return (event for event in tuple(self._events) if event.session is session)
+        return (event for event in tuple(self._events) if event.session == session)
+
+    def ended(self, session: str) -> None:
+        """Nobody can ask for the events of this session any more. May be called at any moment."""
+        self._ended.add(session)
+
+    def _forget_ended(self) -> None:
+        ended, self._ended = self._ended, set()
+        self._events = deque(event for event in self._events if event.session not in ended)
+        self._chars = sum(event.chars for event in self._events)
 
     @property
     def chars(self) -> int:
@@ -66,13 +82,14 @@ class SessionEvents(EventStore):
         self._memory = memory
         self._mark = secrets.token_hex(8)
         self._last = 0
+        weakref.finalize(self, memory.ended, self._mark).atexit = False  # the SDK does not say when a session ends
 
     async def store_event(self, stream_id: StreamId, message: JSONRPCMessage | None) -> EventId:
         """Keep a message of a stream (None: the empty event that opens it) and return the id of its event."""
         self._last += 1
         chars = _chars(message)
         if chars is not None:
-            self._memory.add(_Event(self, stream_id, self._last, message, chars))
+            self._memory.add(_Event(self._mark, stream_id, self._last, message, chars))
         return f"{self._mark}-{self._last}"
 
     async def replay_events_after(self, last_event_id: EventId, send_callback: EventCallback) -> StreamId | None:
@@ -84,7 +101,7 @@ class SessionEvents(EventStore):
         mark, _, number = last_event_id.partition("-")
         if mark != self._mark or not number.isdecimal() or len(number) > 20:
             return None
-        known = tuple(self._memory.of(self))
+        known = tuple(self._memory.of(self._mark))
         last = next((event for event in known if event.number == int(number)), None)
         if last is None:
             return None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
+import pytest
 from mcp.server.streamable_http import EventMessage
 from mcp_types import JSONRPCNotification, JSONRPCResponse
 
@@ -71,3 +73,17 @@ def test_a_message_with_too_many_values_is_not_kept() -> None:
     huge = JSONRPCNotification(jsonrpc="2.0", method="m", params={"list": [0] * (event_memory.MAX_VALUES + 1)})
     stored(session, "1", huge)
     assert memory.chars == 0
+
+
+def test_events_of_sessions_that_have_ended_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_memory, "ENDED_AT_ONCE", 2)
+    memory = EventMemory()
+    stays = memory.session()
+    first, _ = stored(stays, "1", note("a"), note("b"))
+    mine = memory.chars
+    for _ in range(6):
+        stored(memory.session(), "1", note("x" * 1000))
+    gc.collect()
+    stored(stays, "1", note("c"))
+    assert memory.chars < mine + 1000, "what stays is what the session that goes on has"
+    assert len(replayed(stays, first)[1]) == 2
