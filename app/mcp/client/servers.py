@@ -293,7 +293,9 @@ class McpServers:
     # --- for people and other parts --------------------------------------------------------------------------------
 
     def states(self) -> tuple[ServerStatus, ...]:
-        """All servers of the file, in its order."""
+        """All servers of the file, in its order; the tools that they are said to have can be called at every door."""
+        if self._publishing is not None:
+            self._publish()
         return tuple(upstream.status() for upstream in self._upstreams.values())
 
     async def tools_of(self, server: str, *, refresh: bool = False) -> tuple[Tool, ...]:

@@ -48,8 +48,20 @@ def test_a_tool_can_be_called_as_soon_as_it_has_been_listed(tmp_path: Path, monk
 
     async def main() -> None:
         async with bench(tmp_path, {"p": peer("tools=echo")}, settle=False) as b:
-            await until(lambda: b.status("p").tools)
+            (upstream,) = b.servers._upstreams.values()
+            await until(lambda: upstream.list.specs)
             assert b.names() == [] and await b.text("p.echo") == "{}" and b.names() == ["p.echo"]
+
+    run(main())
+
+
+def test_tools_that_a_server_is_said_to_have_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.mcp.client.servers.PUBLISH_SECONDS", 1000)
+
+    async def main() -> None:
+        async with bench(tmp_path, {"p": peer("tools=echo")}, settle=False) as b:
+            await until(lambda: b.status("p").tools)
+            assert b.names() == ["p.echo"]
 
     run(main())
 
