@@ -10,8 +10,8 @@ _RUNS = re.compile(r"[a-z0-9]+(?:[._'-][a-z0-9]+)*|[\u3400-\u4dbf\u4e00-\u9fff\u
 _PARTS = re.compile(r"[._'-]")
 _ENDINGS = (("sses", "ss"), ("ies", "y"), ("ing", ""), ("edly", ""), ("ed", ""), ("es", "e"), ("ly", ""), ("s", ""))
 SHORTEST_STEM = 3
-_COMMON = """a an and are as at be been but by did do does for from had has have he her his how i in is it its of on or she
-that the their them they this to was were what when where which who why will with you your"""
+_COMMON = """a an and are as at be been but by did do does for from had has have he her his how i in is it its of on or
+she that the their them they this to was were what when where which who why will with you your"""
 COMMON = frozenset(_COMMON.split())
 
 
