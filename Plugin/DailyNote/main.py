@@ -14,7 +14,7 @@ def main() -> int:
     try:
         from note_commands import run
 
-        from app.memory.diary_calls import answer_call
+        from app.memory.diaries.calls import answer_call
     except ImportError as error:
         message = (
             f"DailyNote 需要用运行服务器的 Python 解释器启动（缺少 {error.name}）/ "

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping
 from datetime import datetime
 
-from app.memory.diary_edits import Edit, edit_diary
-from app.memory.diary_files import DiaryError, create_note, notebook_folder
-from app.memory.diary_requests import read_note, read_settings, text_argument
+from app.memory.diaries.edits import Edit, edit_diary
+from app.memory.diaries.files import DiaryError, create_note, notebook_folder
+from app.memory.diaries.requests import read_note, read_settings, text_argument
 from app.protocol.diary import diary_text, normalise_tags, split_author, split_tag_line
 from app.protocol.half_characters import whole
 

@@ -84,7 +84,7 @@ from pathlib import Path
 os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
 from app.config.durable import write_atomic
 from datetime import datetime
-from app.memory.diary_files import create_note
+from app.memory.diaries.files import create_note
 """
 
 

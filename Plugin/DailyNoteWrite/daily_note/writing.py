@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from app.memory.diary_files import DiaryError, create_note, notebook_folder, replace_note
-from app.memory.diary_requests import read_note, read_settings
+from app.memory.diaries.files import DiaryError, create_note, notebook_folder, replace_note
+from app.memory.diaries.requests import read_note, read_settings
 from app.protocol.diary import diary_text, split_author, split_tag_line
 
 from .tag_model import TagModel, read_tag_model

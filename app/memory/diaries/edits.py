@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.memory.diary_files import DiaryError, lies_inside, replace_note
-from app.memory.diary_requests import MAX_CONTENT_BYTES
+from app.memory.diaries.files import DiaryError, lies_inside, replace_note
+from app.memory.diaries.requests import MAX_CONTENT_BYTES
 from app.protocol.diary import safe_folder, split_author
 
 MIN_TARGET_UNITS = 15

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.memory import diary_edits
-from app.memory.diary_edits import Edit, edit_diary
-from app.memory.diary_files import DiaryError
-from app.memory.diary_requests import MAX_CONTENT_BYTES
+from app.memory.diaries import edits
+from app.memory.diaries.edits import Edit, edit_diary
+from app.memory.diaries.files import DiaryError
+from app.memory.diaries.requests import MAX_CONTENT_BYTES
 
 TARGET = "the river was high today"
 
@@ -113,7 +113,7 @@ def test_a_note_does_not_grow_beyond_the_limit(root: Path) -> None:
 
 
 def test_an_endless_diary_is_not_searched_for_ever(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diary_edits, "MAX_FILES", 2)
+    monkeypatch.setattr(edits, "MAX_FILES", 2)
     with pytest.raises(DiaryError, match="more than 2 notes"):
         edited(root, target="nowhere to be found at all")
 

@@ -6,8 +6,8 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 
-from app.memory.diary_files import DiaryError
-from app.memory.diary_requests import MAX_INPUT_BYTES, read_arguments
+from app.memory.diaries.files import DiaryError
+from app.memory.diaries.requests import MAX_INPUT_BYTES, read_arguments
 
 
 def answer_call(run: Callable[[Mapping[str, object]], Mapping[str, str]]) -> int:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.memory.diary_files import DiaryError
-from app.memory.diary_requests import MAX_INPUT_BYTES, Note, read_arguments, read_note, read_settings, text_argument
+from app.memory.diaries.files import DiaryError
+from app.memory.diaries.requests import MAX_INPUT_BYTES, Note, read_arguments, read_note, read_settings, text_argument
 
 NOTE = {"maidName": "Nova", "dateString": "2025.11.27", "contentText": "Walked."}
 

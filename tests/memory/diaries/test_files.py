@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.memory import diary_files
-from app.memory.diary_files import DiaryError, create_note, notebook_folder, replace_note
+from app.memory.diaries import files
+from app.memory.diaries.files import DiaryError, create_note, notebook_folder, replace_note
 
 MOMENT = datetime(2025, 11, 27, 9, 5, 7)
 
@@ -101,7 +101,7 @@ def test_edits_of_the_same_note_by_several_writers_all_hold(tmp_path: Path) -> N
 def test_a_writer_that_never_gets_done_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(diary_files, "LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(files, "LOCK_SECONDS", 0.0)
     fcntl = pytest.importorskip("fcntl")
     note = tmp_path / "a.txt"
     note.write_text("x", "utf-8")

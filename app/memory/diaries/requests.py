@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from app.memory.diary_files import DiaryError
+from app.memory.diaries.files import DiaryError
 from app.protocol.half_characters import whole
 
 MAX_CONTENT_BYTES = 8 * 1024 * 1024

@@ -1,0 +1,1 @@
+"""What makes vectors of texts: the upstream's model, models on this machine, hashing (memory.md 8.5)."""
