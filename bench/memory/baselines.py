@@ -143,7 +143,8 @@ class Dense:
         vectors = self._corpora[corpus].vectors
         assert vectors is not None
         asked = self.embedder.embed([question], "query")[0]
-        return (vectors @ asked).astype(np.float64)
+        cosines: Scores = (vectors @ asked).astype(np.float64)
+        return cosines
 
     def search(self, corpus: str, question: str, now: datetime | None, k: int) -> Found:
         """The nearest passages."""
