@@ -47,6 +47,12 @@ class BusyError(VcpError):
     code = "busy"
 
 
+class DiskError(VcpError):
+    """A file could not be read or written: no space, no permission."""
+
+    code = "disk"
+
+
 class DailyNotesRoutes:
     """The ``RouteSource`` of the notes. What changes a note publishes ``NotesChanged``."""
 
@@ -69,7 +75,7 @@ class DailyNotesRoutes:
             ("GET", "/admin/queue-status", self._queue),
         )
         self._routes = tuple(
-            DeclaredRoute(Route(prefix + path, handler, methods=[method]), Access.ADMIN)
+            DeclaredRoute(Route(prefix + path, _telling(handler), methods=[method]), Access.ADMIN)
             for prefix in PREFIXES
             for method, path, handler in handlers
         )
@@ -192,6 +198,19 @@ class DailyNotesRoutes:
     def _changed(self, paths: tuple[str, ...]) -> None:
         if paths:
             self._services.events.publish(NotesChanged(paths))
+
+
+def _telling(handler: Answer) -> Answer:
+    """The handler, with what the disk refuses as an answer that says so."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise DiskError(both(f"磁盘操作失败：{reason}", f"the disk refused: {reason}")) from error
+
+    return answer
 
 
 def associated(found: Sequence[Remembered]) -> list[dict[str, Json]]:
