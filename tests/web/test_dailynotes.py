@@ -288,6 +288,18 @@ def test_only_an_empty_notebook_can_be_deleted(tmp_path: Path) -> None:
     panel(tmp_path, test)
 
 
+def test_a_pipe_or_folder_in_the_place_of_a_note_is_not_waited_for(tmp_path: Path) -> None:
+    async def test(notes: Panel) -> None:
+        (notes.root / "a/d.txt").mkdir(parents=True)
+        os.mkfifo(notes.root / "a/p.txt")
+        for name in ("d.txt", "p.txt"):
+            assert (await notes.get(f"/note/a/{name}")).status == 403
+            assert (await notes.post(f"/note/a/{name}", {"content": "x"})).status == 403
+        assert (await notes.get("/folder/a")).json == {"notes": []}
+
+    panel(tmp_path, test)
+
+
 OUTSIDE = ["/note/../config.env", "/note/%2e%2e/config.txt", "/note/link/secret.txt", "/note/a/link.txt"]
 OUTSIDE += [
     "/note/a/..%2f..%2fsecret.txt",

@@ -58,13 +58,13 @@ def test_notes_that_cannot_be_repaired_stay_and_say_why(tmp_path: Path) -> None:
     (tmp_path / "book/sub/b.md").write_text("no tags", "utf-8")
 
     def refuse(_text: str) -> str:
-        raise NoTagsError("the model is away")
+        raise NoTagsError("模型不在", "the model is away")
 
     unreadable, missing = check_notes(tmp_path, "book")
     assert (unreadable.state, missing.state) == (TagState.UNREADABLE, TagState.MISSING)
     assert repair(unreadable, refuse).why == "cannot be read"
     assert repair(missing, None).why == "no tag model"
-    assert repair(missing, refuse).why == "the model is away"
+    assert repair(missing, refuse).why == "模型不在 / the model is away"
     assert (tmp_path / "book/sub/b.md").read_text("utf-8") == "no tags"
 
     def meanwhile(_text: str) -> str:
