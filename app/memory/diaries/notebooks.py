@@ -111,7 +111,7 @@ def existing_notebook(root: Path, name: str) -> Path:
 
 
 def note_path(folder: Path, file: str) -> Path:
-    """Where a note of this name lies or would lie in a notebook; links, folders, pipes are refused (PathRefusedError)."""
+    """Where a note of this name lies or would lie; PathRefusedError for links, folders, pipes and other names."""
     if not is_note_name(check_name(file)):
         raise PathRefusedError(
             f"{file[:60]!r} 不是日记文件（.txt 或 .md）", f"{file[:60]!r} is no note: .txt and .md are"
