@@ -6,8 +6,9 @@ Python could use for that is refused by an audit hook, and on Linux it leaves th
 allowed. It ends when its input ends, so none is left when the server is killed.
 
 A frame is two big-endian numbers of 32 bits, the sizes of what follows: a JSON header, then bytes. A request's header
-is ``{"id", "query", "sizes"}``, its bytes are texts in UTF-8 of these sizes. The answer is ``{"id", "rows", "dimension",
-"bad", "seconds"}`` and the rows as little-endian float32; ``bad`` names the places of texts without a vector and why.
+is ``{"id", "query", "sizes"}``, its bytes are texts in UTF-8 of these sizes. The answer's is ``{"id", "rows",
+"dimension", "bad", "seconds"}``, its bytes the rows as little-endian float32; ``bad`` names the places of texts without
+a vector and why.
 The first frame of a worker says ``{"ready", "dimension", "alone"}`` or ``{"fault"}``; ``alone`` is true when the
 network is another one than the machine's.
 """
