@@ -60,7 +60,8 @@ class MemoryEmbedders:
             clock=time.time,
             zone=in_force.zone,
         )
-        self.embedders = Embedders(in_force.following(self._choice), self._made)
+        self._known: tuple[Settings, str, Choice] | None = None
+        self.embedders = Embedders(self._choice, self._made)
         self.queries = QueryCache(
             max_size=lambda: in_force.settings.embedding_cache_max_size,
             ttl=lambda: in_force.settings.embedding_cache_ttl_ms / 1000,
@@ -110,9 +111,14 @@ class MemoryEmbedders:
         await self.queries.stop()
         await self.embedders.stop()
 
-    def _choice(self, settings: Settings) -> Choice:
+    def _choice(self) -> Choice:
+        settings = self._around.in_force.settings
         listed = next(iter(settings.whitelist_embedding_model), "")
-        return choose(settings.memory_embedder, listed and self._around.redirect.internal(listed))
+        model = listed and self._around.redirect.internal(listed)
+        if self._known is None or self._known[0] is not settings or self._known[1] != model:
+            # Looking for packages reads folders, and this is asked for every declaration.
+            self._known = settings, model, choose(settings.memory_embedder, model)
+        return self._known[2]
 
     def _made(self, choice: Choice) -> Embedder:
         in_force = self._around.in_force
