@@ -15,6 +15,7 @@ from app.errors import BadRequestError, both
 from app.extend import Lifecycle, MemorySearch, PlaceholderSource, Preprocessor, Remembered, RouteSource
 from app.observe.bus import EventBus
 from app.services.completions import PlainCompletions
+from app.services.embedders_on_demand import EmbeddersOnDemand
 from app.services.in_force import InForce
 from app.upstream.client import UpstreamClient
 
@@ -40,7 +41,8 @@ class Memory:
         self.placeholders: tuple[PlaceholderSource, ...] = ()
         self.preprocessors: tuple[Preprocessor, ...] = ()
         self.routes: tuple[RouteSource, ...] = ()
-        self.lifecycles: tuple[Lifecycle, ...] = ()
+        self.embedders = EmbeddersOnDemand(around)
+        self.lifecycles: tuple[Lifecycle, ...] = (self.embedders,)
         self.for_plugins = MemoryForPlugins()
 
 
