@@ -17,6 +17,7 @@ from app.observe.bus import EventBus
 from app.services.completions import PlainCompletions
 from app.services.embedders_on_demand import EmbeddersOnDemand
 from app.services.in_force import InForce
+from app.services.memory_index import IndexService
 from app.upstream.client import UpstreamClient
 
 
@@ -44,6 +45,9 @@ class Memory:
         self.embedders = EmbeddersOnDemand(around)
         self.lifecycles: tuple[Lifecycle, ...] = (self.embedders,)
         self.for_plugins = MemoryForPlugins()
+
+        self.index = IndexService(around.in_force, around.events)
+        self.lifecycles += (self.index,)
 
 
 class MemoryForPlugins:
