@@ -15,6 +15,7 @@ from app.memory.index.note_files import FileState
 from app.memory.index.prepared import PreparedNote
 from app.memory.index.records import ChunkPlace, ChunkRecord, IndexChange, NotebookState
 from app.memory.index.rows import Writing, all_places, notebook_states
+from app.memory.index.schema import INDEX_TABLES
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ class MemoryIndex:
     """
 
     def __init__(self, path: Path) -> None:
-        self.database = Database(path)
+        self.database = Database(path, INDEX_TABLES)
         self.broken = ""
         self._lexical = Lexical()
         self._notebooks: Mapping[str, NotebookState] = {}

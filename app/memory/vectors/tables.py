@@ -110,7 +110,9 @@ def known_rows(connection: sqlite3.Connection, set_id: int, shas: Iterable[bytes
     for begin in range(0, len(wanted), _AT_ONCE):
         part = wanted[begin : begin + _AT_ONCE]
         marks = ",".join("?" * len(part))
-        rows = connection.execute(f"SELECT sha, row FROM vectors WHERE set_id = ? AND sha IN ({marks})", (set_id, *part))
+        rows = connection.execute(
+            f"SELECT sha, row FROM vectors WHERE set_id = ? AND sha IN ({marks})", (set_id, *part)
+        )
         found.update((bytes(sha), int(row)) for sha, row in rows)
     return found
 
