@@ -128,7 +128,8 @@ class Lexical:
         if chunks <= MATCHES:
             return words
         counts = sorted((self._count(connection, word), word) for word in words)
-        kept, matches = [], 0
+        kept: list[str] = []
+        matches = 0
         for count, word in counts:
             matches += count
             if kept and matches > MATCHES:

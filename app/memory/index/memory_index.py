@@ -7,15 +7,18 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.memory.index import reading
 from app.memory.index.database import Database, IndexBrokenError
 from app.memory.index.lexical import Lexical
 from app.memory.index.note_files import FileState
-from app.memory.index.prepared import PreparedNote
 from app.memory.index.records import ChunkPlace, ChunkRecord, IndexChange, NotebookState
 from app.memory.index.rows import Writing, all_places, notebook_states
 from app.memory.index.schema import INDEX_TABLES
+
+if TYPE_CHECKING:
+    from app.memory.index.prepared import PreparedNote
 
 log = logging.getLogger(__name__)
 

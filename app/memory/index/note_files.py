@@ -202,8 +202,9 @@ def read_note(root: Path, path: str) -> NoteText | None:
 
 
 def decoded(data: bytes) -> str:
-    """The text of a file: UTF-8, else GB 18030 if it is that, else UTF-8 with replacement characters. Nothing else of it
-    is changed.
+    """The text of a file: UTF-8, else GB 18030 if it is that, else UTF-8 with replacement characters.
+
+    Nothing else of it is changed.
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:

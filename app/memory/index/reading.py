@@ -5,11 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from app.memory.index.chunks import Chunk, embedded_text
 from app.memory.index.records import ChunkRecord
 from app.memory.index.rows import day_of
 from app.protocol.diary_head import NoteHead
+
+T = TypeVar("T")
 
 _AT_ONCE = 500
 
@@ -98,8 +101,8 @@ def faulty_notes(connection: sqlite3.Connection, limit: int) -> list[NoteRecord]
     return [NoteRecord(*row) for row in rows]
 
 
-def parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Ids in groups that fit a statement."""
+def parts(ids: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Ids, or paths, in groups that fit a statement."""
     for begin in range(0, len(ids), _AT_ONCE):
         yield ids[begin : begin + _AT_ONCE]
 
@@ -115,7 +118,15 @@ def _chunks(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterator[tupl
                 continue
             head = NoteHead(day_of(row[10]), str(row[11]), str(row[12]), int(row[13]), int(row[14]))
             record = ChunkRecord(
-                *row[:9],
+                id=number,
+                note_id=int(row[1]),
+                notebook=str(row[2]),
+                path=str(row[3]),
+                ordinal=int(row[4]),
+                start=int(row[5]),
+                end=int(row[6]),
+                tokens=int(row[7]),
+                text=str(row[8]),
                 embed_sha=bytes(row[9]),
                 day=head.day,
                 author=head.author,

@@ -37,7 +37,7 @@ class Writing:
         row = connection.execute("SELECT id FROM notes WHERE path = ?", (note.path,)).fetchone()
         head, state = note.head, note.state
         day = head.day.toordinal() if head.day is not None else None
-        facts = (notebook, note.sha256, state.size, state.mtime_ns, day, head.author, head.title)
+        facts: tuple[object, ...] = (notebook, note.sha256, state.size, state.mtime_ns, day, head.author, head.title)
         facts += (head.body_start, head.tag_line_start, note.fault)
         if row is None:
             cursor = connection.execute(
@@ -145,18 +145,18 @@ class Writing:
             reused.append(same.pop() if same else None)
         left = [row.id for rows in spare.values() for row in rows]
         self._remove_chunks(notebook, [*(row.id for row in gone), *left])
-        for ordinal, (chunk, row) in enumerate(zip(note.chunks, reused, strict=True)):
-            if row is None:
+        for ordinal, (chunk, old) in enumerate(zip(note.chunks, reused, strict=True)):
+            if old is None:
                 self._insert_chunk(note_id, notebook, day, ordinal, note, chunk)
                 continue
-            if (row.ordinal, row.start) != (ordinal, chunk.start):
+            if (old.ordinal, old.start) != (ordinal, chunk.start):
                 self.connection.execute(
                     "UPDATE chunks SET ordinal = ?, start = ?, end = ? WHERE id = ?",
-                    (ordinal, chunk.start, chunk.end, row.id),
+                    (ordinal, chunk.start, chunk.end, old.id),
                 )
-            if row.ordinal != ordinal:
-                self.removed.append(row.id)
-                self.added.append(ChunkPlace(row.id, note_id, notebook, ordinal, day, chunk.embed_sha))
+            if old.ordinal != ordinal:
+                self.removed.append(old.id)
+                self.added.append(ChunkPlace(old.id, note_id, notebook, ordinal, day, chunk.embed_sha))
 
     def _insert_chunk(
         self, note_id: int, notebook: int, day: int | None, ordinal: int, note: PreparedNote, chunk: PreparedChunk
@@ -236,8 +236,8 @@ def place_word(notebook_id: int) -> str:
 def next_commit(connection: sqlite3.Connection) -> int:
     """The number of the next commit; it only ever grows, also when the file is made anew."""
     connection.execute(
-        "INSERT INTO facts VALUES ('commits', cast(strftime('%s', 'now') AS INTEGER) * 1000) ON CONFLICT (name) DO UPDATE SET "
-        "value = cast(value AS INTEGER) + 1"
+        "INSERT INTO facts VALUES ('commits', cast(strftime('%s', 'now') AS INTEGER) * 1000) "
+        "ON CONFLICT (name) DO UPDATE SET value = cast(value AS INTEGER) + 1"
     )
     (number,) = connection.execute("SELECT cast(value AS INTEGER) FROM facts WHERE name = 'commits'").fetchone()
     return int(number)

@@ -1,4 +1,4 @@
-"""Keeps the index equal to the files: looks, notices, reads, writes, in slices (memory.md 3.2, 11.2, 11.6; D80, D88)."""
+"""Keeps the index equal to the files: looks, reads, writes, in slices (memory.md 3.2, 11.2, 11.6; D80, D88)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.memory.index.database import IndexBrokenError, IndexUnavailableError
 from app.memory.index.known_files import NEVER_NS, KnownFile, known_below, known_files, use_reading_rules
 from app.memory.index.memory_index import MemoryIndex
 from app.memory.index.note_files import FileState, Found, NoteRules, folder_time, look_at, read_note
-from app.memory.index.prepared import PreparedNote, prepare
+
+if TYPE_CHECKING:
+    from app.memory.index.prepared import PreparedNote
 
 log = logging.getLogger(__name__)
 
@@ -225,6 +229,8 @@ class Sync:
     async def _step(self) -> bool:
         """Do the most urgent piece of work; false when there is none."""
         async with self._working:
+            if not self._index.database.is_open:
+                await self._index.open()
             now = asyncio.get_running_loop().time()
             rules, pace = self._rules(), self._pace()
             await self._use(rules)
@@ -289,16 +295,14 @@ class Sync:
         while waiting:
             folder = waiting.popleft()
             found = await asyncio.to_thread(look_at, root, rules, folder, deep=False)
-            known = await self._index.database.read(
-                lambda connection, folder=folder: known_below(connection, folder, deep=False)
-            )
+            known = await self._index.database.read(partial(known_below, folder=folder, deep=False))
             self.look(_differences(found, known))
             for name, moment in found.folders.items():
                 self._folders[name] = _when(moment, self._now_ns())
             waiting.extend(below for below in found.below if below not in self._folders)
         for folder in gone:
             self._folders.pop(folder, None)
-            known = await self._index.database.read(lambda connection, folder=folder: known_below(connection, folder))
+            known = await self._index.database.read(partial(known_below, folder=folder))
             self.look(known)
 
     async def _bring(self, paths: list[str], rules: NoteRules, back: Callable[[Iterable[str]], None]) -> list[str]:
@@ -362,6 +366,9 @@ def _changed_folders(root: Path, folders: dict[str, int]) -> tuple[list[str], li
 
 def _read(root: Path, paths: list[str], known: dict[str, KnownFile], rules: NoteRules, now_ns: int) -> _Read:
     """Read files that are not as they are known, and make them ready. Takes turns with other threads."""
+    # With it comes rjieba, which takes 30 MB: a home without notes does without.
+    from app.memory.index.prepared import prepare
+
     read = _Read()
     if not root.is_dir():
         raise IndexUnavailableError(f"{root} is no folder")

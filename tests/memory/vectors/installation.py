@@ -39,7 +39,7 @@ class Installed:
                 path.unlink()
             else:
                 path.write_text(text, encoding="utf-8")
-        await self.sync.scan()
+        await self.sync.once()
 
     async def fill(self) -> None:
         """Embed until nothing is left to do."""
