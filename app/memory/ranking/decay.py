@@ -34,7 +34,7 @@ class Decay:
         return cls(days, least, frozenset(tag.casefold() for tag in tags))
 
     def factor(self, day: date | None, today: date, tags: Collection[str]) -> float:
-        """0.5^(age/half-life); 1 for notes without a date, and for those without one of the tags where tags are given."""
+        """0.5^(age/half-life); 1 for notes without a date, and for those without one of the given tags."""
         if self.tags and self.tags.isdisjoint(tag.casefold() for tag in tags):
             return 1.0
         age = age_in_days(day, today)

@@ -16,7 +16,7 @@ RELEVANCE_SHARE = 0.7
 
 DUPLICATE_COSINE = 0.95
 DUPLICATE_DEVIATIONS = 5.0
-"""A cosine is that of a duplicate above the first, and above so many deviations: models of the E5 family reach .95 early."""
+"""A duplicate's cosine is above the first, and so many deviations above chance: the E5 family reaches .95 early."""
 
 DUPLICATE_SHINGLES = 0.8
 SHINGLE_CHARACTERS = 4
@@ -88,11 +88,13 @@ def select(
     *,
     calibration: Calibration | None = None,
     relevance: float = RELEVANCE_SHARE,
+    in_order: bool = False,
 ) -> Selection:
     """At most k of ``ids``, which come best first: each time the one with the greatest λ·score - (1-λ)·repetition.
 
     Repetition is the greatest cosine with a chosen one, placed between chance (``calibration``) and 1, so that the step
     means the same under all models. Near-duplicates of a chosen one are left out. Equal values keep the given order.
+    ``in_order``: the order given is final (a reranker's), only near-duplicates go.
     """
     chosen: list[int] = []
     repeats: dict[int, int] = {}
@@ -100,8 +102,12 @@ def select(
     limit = duplicate_cosine(calibration)
     left = list(range(len(ids)))
     repetition = np.zeros(len(ids))
+
+    def gain(at: int) -> float:
+        return relevance * scores[ids[at]] - (1.0 - relevance) * float(repetition[at])
+
     while left and len(chosen) < k:
-        best = max(left, key=lambda at: (relevance * scores[ids[at]] - (1.0 - relevance) * repetition[at], -at))
+        best = left[0] if in_order else max(left, key=lambda at: (gain(at), -at))
         left.remove(best)
         taken = ids[best]
         chosen.append(taken)

@@ -8,16 +8,24 @@ NEIGHBOUR_SHARE = 0.5
 """How much of the best neighbour's score is added (measured: 8.3)."""
 
 
-def neighbours_of(chunk: int, note: Sequence[int]) -> tuple[int, ...]:
-    """The chunks right before and after one, in the note's own order; empty when it is not there."""
-    try:
-        place = note.index(chunk)
-    except ValueError:
-        return ()
-    return tuple(note[place - 1 : place]) + tuple(note[place + 1 : place + 2])
+def beside(chunks: Sequence[int], place: int) -> list[int]:
+    """The chunks right before and after a place, in the note's own order."""
+    return [*chunks[max(0, place - 1) : place], *chunks[place + 1 : place + 2]]
 
 
-def smoothed(
+def missing_neighbours(scores: Mapping[int, float], notes: Mapping[int, Sequence[int]]) -> list[int]:
+    """The neighbours of scored chunks that have no score yet, in the order of the notes, each once."""
+    found = (
+        other
+        for chunks in notes.values()
+        for place, chunk in enumerate(chunks)
+        if chunk in scores
+        for other in beside(chunks, place)
+    )
+    return [other for other in dict.fromkeys(found) if other not in scores]
+
+
+def neighbour_gains(
     scores: Mapping[int, float], notes: Mapping[int, Sequence[int]], share: float = NEIGHBOUR_SHARE
 ) -> dict[int, float]:
     """What each chunk gains: ``share`` of the greatest of its two neighbours' scores.
@@ -31,7 +39,6 @@ def smoothed(
         for place, chunk in enumerate(chunks):
             if chunk not in scores:
                 continue
-            beside = [*chunks[max(0, place - 1) : place], *chunks[place + 1 : place + 2]]
-            best = max((scores[other] for other in beside if other in scores), default=0.0)
+            best = max((scores[other] for other in beside(chunks, place) if other in scores), default=0.0)
             gains[chunk] = share * max(0.0, best)
     return gains

@@ -1,4 +1,4 @@
-"""What speaks for a note before anybody has read it: that it is new, or of the days asked for (memory.md 11.14, 11.15)."""
+"""What speaks for a note before it is read: that it is new, or of the days asked for (memory.md 11.14, 11.15)."""
 
 from __future__ import annotations
 
