@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from app.memory.ranking.requests import Hit
 
-_SENTENCE = re.compile(r"[^。！？!?\n]*(?:[。！？!?\n]+[”’」』）)\"']*|(?<=[^0-9])\.(?=\s)|$)")
+_SENTENCE_END = re.compile(r"[。！？!?…\n]+[”’」』）)\"']*|(?<![0-9])\.(?=\s)")
 
 
 def kept_within(hits: Sequence[Hit], tokens: int) -> int:
@@ -24,12 +24,9 @@ def kept_within(hits: Sequence[Hit], tokens: int) -> int:
 def shortened(hit: Hit, tokens: int, estimate: Callable[[str], int]) -> Hit | None:
     """The hit with as many whole sentences from its start as fit; None when not even the first does."""
     kept = ""
-    for found in _SENTENCE.finditer(hit.text):
-        longer = kept + found.group()
-        if not found.group():
+    for end in [*(found.end() for found in _SENTENCE_END.finditer(hit.text)), len(hit.text)]:
+        if estimate(hit.text[:end]) > tokens:
             break
-        if estimate(longer) > tokens:
-            break
-        kept = longer
+        kept = hit.text[:end]
     kept = kept.rstrip()
     return replace(hit, text=kept, tokens=estimate(kept)) if kept else None
