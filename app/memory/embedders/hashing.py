@@ -70,7 +70,8 @@ class HashingEmbedder:
 
     async def embed_query(self, text: str) -> Vector:
         """The vector of a question."""
-        return (await self._rows([text]))[0]
+        vector: Vector = (await self._rows([text]))[0]
+        return vector
 
     async def embed_passages(self, texts: Mapping[str, str]) -> Embedded:
         """The vectors of passages; none fails."""

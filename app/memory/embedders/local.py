@@ -141,17 +141,17 @@ class LocalEmbedder:
             async with self._background:
                 await self._let_queries_pass()
                 try:
-                    rows = await self._group(group, vectors, failed)
+                    seconds = await self._group(group, vectors, failed)
                 except EmbeddingError as error:
                     retry_after = error.retry_after or 1.0
                     failed.update(dict.fromkeys(group, error.message))
                     continue
-                await self._rest(rows)
+                await self._rest(seconds)
         self.activity.passages += len(vectors)
         self.activity.failures += len(failed)
         return Embedded(vectors, failed, retry_after)
 
-    # --- groups of passages --------------------------------------------------------------------------------------------
+    # --- groups of passages ------------------------------------------------------------------------------------------
 
     def _groups(self, texts: Mapping[str, str]) -> Iterator[dict[str, bytes]]:
         group: dict[str, bytes] = {}
@@ -166,9 +166,7 @@ class LocalEmbedder:
         if group:
             yield group
 
-    async def _group(
-        self, group: Mapping[str, bytes], vectors: dict[str, Vector], failed: dict[str, str]
-    ) -> float:
+    async def _group(self, group: Mapping[str, bytes], vectors: dict[str, Vector], failed: dict[str, str]) -> float:
         """Embed a group into ``vectors`` and ``failed``; the seconds that the model worked."""
         seconds = 0.0
         safe = {name: data for name, data in group.items() if _mark(data) not in self._deadly}
@@ -204,7 +202,7 @@ class LocalEmbedder:
         if share < 1.0:
             await asyncio.sleep(seconds * (1.0 / share - 1.0))
 
-    # --- one request ---------------------------------------------------------------------------------------------------
+    # --- one request -------------------------------------------------------------------------------------------------
 
     def _data(self, text: str) -> bytes:
         return cut(text, self.max_tokens).encode("utf-8", "replace")
@@ -241,7 +239,7 @@ class LocalEmbedder:
         self.activity.seconds += rows.seconds
         return rows
 
-    # --- the worker ----------------------------------------------------------------------------------------------------
+    # --- the worker --------------------------------------------------------------------------------------------------
 
     async def _running_worker(self) -> WorkerProcess:
         async with self._starting:

@@ -87,7 +87,7 @@ class WorkerProcess:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
-                cwd=os.path.abspath(os.sep),
+                cwd=os.sep,
                 env=environment(),
                 start_new_session=True,
             )
@@ -184,7 +184,7 @@ class WorkerProcess:
         try:
             while True:
                 header, payload = await self._frame()
-                answer = self._waiting.get(header.get("id"))  # type: ignore[arg-type]
+                answer = self._waiting.get(int(str(header["id"])))
                 if answer is not None and not answer.done():  # else whoever asked has gone
                     answer.set_result(_rows(header, payload))
         except (asyncio.IncompleteReadError, OSError, ValueError, TypeError, KeyError):

