@@ -63,7 +63,7 @@ class TagGraph:
 
     @staticmethod
     def _sum(groups: Indices, values: Floats, count: int) -> Floats:
-        return np.bincount(groups, weights=values, minlength=count)
+        return np.bincount(groups, weights=values, minlength=count).astype(np.float64)
 
     def damping(self, tag: str) -> float:
         """What a tag is worth as a beginning: 1 for one that a single note has, towards 0 for one that all have."""
@@ -112,6 +112,8 @@ class TagGraph:
             share = float(tag_mass[tag] * self._to_note[edge])
             if share > 0:
                 shares.setdefault(int(self._ids[self._note_of[edge]]), []).append((-share, self._names[tag]))
-        reached = {note: tuple(tag for _, tag in sorted(from_tags)[:EXPLAINED_TAGS]) for note, from_tags in shares.items()}
+        reached = {
+            note: tuple(tag for _, tag in sorted(from_tags)[:EXPLAINED_TAGS]) for note, from_tags in shares.items()
+        }
         order = np.argsort(-tag_mass, kind="stable")
         return Walk(masses, {self._names[at]: float(tag_mass[at]) for at in order if tag_mass[at] > 1e-9}, reached)

@@ -38,7 +38,9 @@ def centroids(rows: Matrix, seed: int = SEED) -> Matrix:
     return np.asarray(means[np.unique(owner)], dtype=np.float32)
 
 
-def _seeds(rows: np.ndarray[tuple[int, ...], np.dtype[np.float64]], wanted: int, random: np.random.Generator) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def _seeds(
+    rows: np.ndarray[tuple[int, ...], np.dtype[np.float64]], wanted: int, random: np.random.Generator
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Rows far from each other (k-means++)."""
     chosen = [int(random.integers(len(rows)))]
     distance = np.sum((rows - rows[chosen[0]]) ** 2, axis=1)

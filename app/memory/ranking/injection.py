@@ -24,7 +24,9 @@ def whole_text(chunks: Sequence[ChunkRecord]) -> str:
     return "".join(pieces)
 
 
-async def expanded(index: SearchableIndex, hits: Sequence[Hit], estimate: Callable[[str], int], tokens: int) -> list[Hit]:
+async def expanded(
+    index: SearchableIndex, hits: Sequence[Hit], estimate: Callable[[str], int], tokens: int
+) -> list[Hit]:
     """Each hit with its whole note as text, each note once, at its best hit's place.
 
     A note that alone is more than ``tokens`` stays the chunk, because nothing is cut inside a sentence.

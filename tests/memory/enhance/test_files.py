@@ -31,7 +31,9 @@ def write(path: Path, document: object) -> None:
 
 def test_a_quarter_of_a_groups_words_pulls_the_question_by_its_weight() -> None:
     """M5: q = (1, 0), v = (0, 1), ω = 1.2, 1 of 4 words: (1, 0.3)/1.3."""
-    groups = parsed_groups({"groups": {"猫": {"words": ["猫粮", "猫砂", "绝育"], "auto_learned": ["Whiskers"], "weight": 1.2}}})
+    groups = parsed_groups(
+        {"groups": {"猫": {"words": ["猫粮", "猫砂", "绝育"], "auto_learned": ["Whiskers"], "weight": 1.2}}}
+    )
     assert groups is not None
     [(group, activation)] = activated(groups, "WHISKERS 今天不吃")
     assert (activation.name, activation.strength, activation.matched) == ("猫", 0.25, ("Whiskers",))
@@ -49,7 +51,9 @@ def test_the_theme_of_a_group_is_its_name_and_all_of_its_words() -> None:
 
 
 def test_groups_that_are_written_wrongly_lose_only_what_is_wrong() -> None:
-    groups = parsed_groups({"groups": {"甲": {"words": ["一", 2, "", " 三 "], "weight": "x"}, "乙": 5, "丙": ["四"], " ": {}}})
+    groups = parsed_groups(
+        {"groups": {"甲": {"words": ["一", 2, "", " 三 "], "weight": "x"}, "乙": 5, "丙": ["四"], " ": {}}}
+    )
     assert groups is not None
     assert {name: (group.words, group.weight) for name, group in groups.items()} == {
         "甲": (("一", "三"), 1.0),
@@ -72,7 +76,9 @@ def test_no_document_of_any_shape_raises(document: dict[str, object]) -> None:
 
 def test_a_tag_is_written_as_often_as_its_weight_and_at_least_once() -> None:
     """5.2: 1.2 and 0.8 both mean once, 1.5 twice."""
-    topics = parsed_topics({"小克": {"tags": ["音乐:1.2", "编程:1.5", "猫:0.8", "比例 3:4:2", "a:b"], "threshold": 0.45}})
+    topics = parsed_topics(
+        {"小克": {"tags": ["音乐:1.2", "编程:1.5", "猫:0.8", "比例 3:4:2", "a:b"], "threshold": 0.45}}
+    )
     assert enhanced_text("小克", topics["小克"]) == "小克的相关主题：音乐, 编程, 编程, 猫, 比例 3:4, 比例 3:4, a:b"
     assert topics["小克"].threshold == 0.45
 

@@ -60,7 +60,9 @@ def test_fused_scores_lie_between_zero_and_one_whatever_comes(
 
 
 @given(SCORES, SCORES, st.randoms())
-def test_the_order_of_the_lists_does_not_matter(dense: dict[int, float], lexical: dict[int, float], dice: object) -> None:
+def test_the_order_of_the_lists_does_not_matter(
+    dense: dict[int, float], lexical: dict[int, float], dice: object
+) -> None:
     def shuffled(scores: dict[int, float]) -> dict[int, float]:
         pairs = list(scores.items())
         dice.shuffle(pairs)  # type: ignore[attr-defined]  # hypothesis gives a random.Random

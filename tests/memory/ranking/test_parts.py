@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.memory.ranking.records import hit, record
 
 from app.memory.ranking.budget import kept_within, shortened
 from app.memory.ranking.decay import Decay
@@ -17,6 +16,7 @@ from app.memory.ranking.neighbours import missing_neighbours, neighbour_gains
 from app.memory.ranking.priors import in_any, recency
 from app.memory.ranking.requests import DateRange, RecallQuery
 from app.memory.ranking.time_path import hard_ranges, newest_first, raising_ranges, time_hits
+from tests.memory.ranking.records import hit, record
 
 TODAY = date(2025, 11, 27)
 
@@ -88,7 +88,7 @@ def test_only_ranges_of_the_persons_own_words_filter_and_soft_ones_never() -> No
         DateRange(date(2025, 1, 1), date(2025, 1, 31)),
     )
     upside_down = DateRange(TODAY, date(2025, 1, 1))
-    query = RecallQuery("", "", datetime.now(timezone.utc), "", (own, lately, own, upside_down), (of_model,))
+    query = RecallQuery("", "", datetime.now(UTC), "", (own, lately, own, upside_down), (of_model,))
     assert hard_ranges(query) == (own,)
     assert raising_ranges(query) == (own, lately, upside_down, of_model)
     assert in_any(date(2025, 11, 23), [own])
@@ -117,7 +117,9 @@ def test_three_lists_together_never_exceed_the_budget(
     main: list[int], timely: list[int], second: list[int], tokens: int, share: float
 ) -> None:
     """11.17."""
-    lists = [[hit(at, "字" * size + "。", tokens=size) for at, size in enumerate(one)] for one in (main, timely, second)]
+    lists = [
+        [hit(at, "字" * size + "。", tokens=size) for at, size in enumerate(one)] for one in (main, timely, second)
+    ]
     kept = fitting(*lists, tokens, share, len)
     assert sum(one.tokens for part in kept[:3] for one in part) <= tokens
     cut = len(kept[3])
