@@ -112,7 +112,8 @@ class Recurring:
         """The last occurrence that has begun on ``day``."""
         around = self.number(day)
         return next(
-            (days for step in range(1, -YEARS_AROUND, -1) if (days := self._made(around + step)) and days[0] <= day), None
+            (days for step in range(1, -YEARS_AROUND, -1) if (days := self._made(around + step)) and days[0] <= day),
+            None,
         )
 
     def at_or_after(self, day: date) -> Days | None:

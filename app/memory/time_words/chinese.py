@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
+
 from app.memory.time_words import calendar
 from app.memory.time_words.calendar import Days, Found, Today, latest, one, shifted
 from app.memory.time_words.numerals import CHARACTERS, count, number
@@ -17,6 +19,7 @@ from app.memory.time_words.rules import (
     month_part_name,
     rule,
 )
+from app.memory.time_words.spans import Granularity
 
 _DAYS = {"大前": -3, "前": -2, "昨": -1, "今": 0, "明": 1, "后": 2, "大后": 3}
 _STEPS = {"大上": -2, "本": 0, "这": 0}
@@ -25,8 +28,8 @@ SOFT_WORDS = {
     "最近": 7, "近日": 7, "这几天": 7, "前几天": 7, "这几日": 7, "前几日": 7, "这些天": 7, "几天前": 9, "这两天": 3,
     "前两天": 4, "前些天": 14, "前些日子": 30, "这些日子": 30, "近期": 30, "近来": 30, "前阵子": 30, "前一阵子": 30,
     "前一阵": 30, "前段时间": 30, "前一段时间": 30, "前段日子": 30, "这阵子": 30, "这一阵子": 30, "这段时间": 30,
-    "最近这段时间": 30, "最近一段时间": 30, "近一段时间": 30, "这段日子": 30, "不久前": 30, "前不久": 30, "不久之前": 30,
-    "不久以前": 30, "之前": 30, "早前": 30, "日前": 7, "近年": 1826, "近年来": 1826, "近些年": 1826, "这些年": 1826,
+    "最近这段时间": 30, "最近一段时间": 30, "近一段时间": 30, "这段日子": 30, "不久前": 30, "前不久": 30,
+    "不久之前": 30, "不久以前": 30, "之前": 30, "早前": 30, "日前": 7, "近年": 1826, "近年来": 1826, "近些年": 1826, "这些年": 1826,
     "前些年": 1826,
 }  # fmt: skip
 """Words for a stretch up to today without an edge -> how many days it has."""
@@ -39,7 +42,10 @@ VAGUE_DAYS = {"天": 7, "日": 7, "周": 30, "月": 180, "年": 1826, "季": 365
 """How many days the last few of a unit are."""
 
 _UNIT = r"(?P<unit>天|日|周|星期|礼拜|(?<=[个半多])月|年|小时|钟头|分钟|季度)"
-_COUNT = rf"(?P<count>好几|几十|几|数|半|{NUMBER}[多来几]?)(?P<piece>个)?(?P<half>半)?(?P<more>多)?{_UNIT}(?P<half_behind>半)?"
+_COUNT = (
+    rf"(?P<count>好几|几十|几|数|半|{NUMBER}[多来几]?)(?P<piece>个)?(?P<half>半)?(?P<more>多)?{_UNIT}"
+    r"(?P<half_behind>半)?"
+)
 
 
 def _day_word(match: Match, today: Today) -> Found | None:
@@ -105,7 +111,9 @@ def _counted(match: Match, today: Today) -> Found | None:
     sign = 1 if "后" in direction else -1
     unit = match["unit"][0]
     if direction in ("来", "以来", "内", "之内", "以内"):
-        return _up_to_today(most, half, unit, today, vague=_is_vague(match), confidence=0.9 if "来" in direction else 0.5)
+        return _up_to_today(
+            most, half, unit, today, vague=_is_vague(match), confidence=0.9 if "来" in direction else 0.5
+        )
     if unit == "月" and not match["piece"]:
         return None
     vague = _is_vague(match)
@@ -114,13 +122,13 @@ def _counted(match: Match, today: Today) -> Found | None:
     granularity = _NAMES[unit]
     if half and unit == "年":
         granularity = "month"
-    elif least != most or half and unit == "月" and not least:
+    elif least != most or (half and unit == "月" and not least):
         granularity = "range"
     confidence = 0.7 if sign > 0 or vague else 0.8 if least != most or half else 1.0
     return Found(days, granularity, confidence, soft=vague, ago=True)
 
 
-_NAMES: dict[str, calendar.Granularity] = {
+_NAMES: dict[str, Granularity] = {
     "天": "day", "日": "day", "周": "week", "星": "week", "礼": "week", "月": "month", "年": "year", "季": "quarter",
     "小": "day", "钟": "day", "分": "day",
 }  # fmt: skip
@@ -132,7 +140,7 @@ def _amount(match: Match) -> tuple[tuple[int, int] | None, bool]:
     if match["count"] == "半":
         return (0, 0), True
     amount = count(match["count"])
-    if amount and (match["more"] or match["count"][-1] == "多" and amount[0] == amount[1]):
+    if amount and (match["more"] or (match["count"][-1] == "多" and amount[0] == amount[1])):
         amount = amount[0], amount[1] + 1
     return amount, half
 
@@ -162,7 +170,7 @@ def _place(amount: int, half: bool, unit: str, sign: int, today: Today) -> Days:
         case "年":
             return calendar.months(today.day.year + sign * amount, 1, 12)
         case _:
-            day = (today.now + sign * calendar.timedelta(**{"minutes" if unit == "分" else "hours": amount})).date()
+            day = (today.now + sign * timedelta(**{"minutes" if unit == "分" else "hours": amount})).date()
             return day, day
 
 
@@ -175,7 +183,7 @@ def _year_and_months(match: Match, today: Today) -> Found | None:
 
 
 def back(amount: int, half: bool, unit: str, today: Today) -> Days:
-    """So many units up to today: 7 days are today and the six before it, 2 months begin on the same day of the month."""
+    """So many units up to today: 7 days are today and the six before it, 2 months begin on the same day of a month."""
     match unit:
         case "天" | "日":
             return shifted(today.day, -max(amount - 1, 1 if amount == 1 else 0)), today.day
@@ -219,7 +227,7 @@ def _span(match: Match, today: Today) -> Found | None:
     return _up_to_today(most, half, unit, today, vague=_is_vague(match), confidence=0.95)
 
 
-def _forward(amount: int, half: bool, unit: str, today: Today) -> calendar.date:
+def _forward(amount: int, half: bool, unit: str, today: Today) -> date:
     match unit:
         case "天" | "日":
             return shifted(today.day, amount)
@@ -252,11 +260,14 @@ def _two_counts(match: Match, today: Today) -> Found | None:
 
 
 def _half_month(match: Match, today: Today) -> Found | None:
-    return Found(calendar.month_part(today.month(), "first_half" if match[0][0] == "上" else "second_half"), "part", 0.8)
+    return Found(
+        calendar.month_part(today.month(), "first_half" if match[0][0] == "上" else "second_half"), "part", 0.8
+    )
 
 
 _DIRECTION = (
-    r"(?P<direction>[之以]?前(?![往台])|[之以]?后(?![面悔台辈勤备来卫])|[之以]?内(?![部容心])|以来|来(?![自到了说的回看源访]))"
+    r"(?P<direction>[之以]?前(?![往台])|[之以]?后(?![面悔台辈勤备来卫])|[之以]?内(?![部容心])|以来"
+    r"|来(?![自到了说的回看源访]))"
 )
 
 COUNT_RULES: tuple[Rule, ...] = (
@@ -300,4 +311,6 @@ WORD_RULES: tuple[Rule, ...] = (
 )
 """Those that begin with a word."""
 
-FIRST_CHARACTERS = frozenset(word[0] for word in SOFT_WORDS) | frozenset("大前昨今明后上本这下周星礼月中近最过头接未往半几数好")
+FIRST_CHARACTERS = frozenset(word[0] for word in SOFT_WORDS) | frozenset(
+    "大前昨今明后上本这下周星礼月中近最过头接未往半几数好"
+)

@@ -1,4 +1,4 @@
-"""Chinese rules of what lies in a year: years, months, days, seasons, quarters, festivals, lunar dates (memory.md 4.2)."""
+"""Chinese rules of what lies in a year: months, days, seasons, quarters, festivals, lunar dates (memory.md 4.2)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,14 @@ _ALONE_NEEDS_CUE = WEATHER_TERMS | {"五四", "过年"}
 _FESTIVALS = "|".join(sorted(CHINESE, key=len, reverse=True))
 _CUE = "(?=节气|那天|那日|当天|这天|前后|时节|期间|那时|的时候|假期)"
 _FESTIVALS_ALONE = "|".join(
-    name + (_CUE if name in _ALONE_NEEDS_CUE else f"(?![{CHARACTERS}月点日号个路班万岁])" if name in ("五一", "六一") else "")
+    name
+    + (
+        _CUE
+        if name in _ALONE_NEEDS_CUE
+        else f"(?![{CHARACTERS}月点日号个路班万岁])"
+        if name in ("五一", "六一")
+        else ""
+    )
     for name in sorted(CHINESE, key=len, reverse=True)
 )
 
@@ -124,7 +131,9 @@ def _month(match: Match) -> Inside | None:
         return lambda year: calendar.month_part(calendar.month(year, month), part), "part", 0.95
     if match["day"]:
         day = number(match["day"])
-        return None if day is None else (lambda year: (date(year, month, day),) * 2, "day", 1.0 if match["sign"] else 0.8)
+        return (
+            None if day is None else (lambda year: (date(year, month, day),) * 2, "day", 1.0 if match["sign"] else 0.8)
+        )
     return lambda year: calendar.month(year, month), "month", 0.9
 
 
@@ -299,7 +308,7 @@ NUMBER_YEAR_RULES: tuple[Rule, ...] = (
     rule(rf"{NOT_NUMBER_BEFORE}(?P<short>[09][0-9])年(?![{CHARACTERS}前后来内多半代间以之])", _bare_short_year),
     rule(rf"{NOT_NUMBER_BEFORE}{ALONE}", _alone),
     rule(rf"{NOT_NUMBER_BEFORE}(?P<tens>[0-9]{{2}}|[12][0-9]{{3}}|[一二三四五六七八九]十)年代", _decade),
-    rule(rf"{NOT_NUMBER_BEFORE}(?P<day>{NUMBER})(?:号(?![线楼店机位选院门房桌库馆车柜仓文样码令召称角]))", _day_of_month),
+    rule(rf"{NOT_NUMBER_BEFORE}(?P<day>{NUMBER})(?=号){DAY_SIGN}", _day_of_month),
     rule(rf"{NOT_NUMBER_BEFORE}(?P<day>[0-9]{{1,2}}){DAY_SIGN}(?![内前后来])", _day_of_month),
     rule(rf"{NOT_NUMBER_BEFORE}(?P<low>{NUMBER})(?:月|年|号|日)?{_TO}(?P<high>{NUMBER})"
          rf"(?P<unit>月份?(?![{CHARACTERS}初中底末上下])|年(?![前后来内多半代])|{DAY_SIGN})", _number_range),
@@ -309,4 +318,6 @@ NUMBER_YEAR_RULES: tuple[Rule, ...] = (
 WORD_YEAR_RULES: tuple[Rule, ...] = (rule(ALONE, _alone),)
 """Festivals, seasons, lunar months and the like by their first character."""
 
-FIRST_CHARACTERS = frozenset(name[0] for name in CHINESE) | frozenset("大前去上今本这明下后正冬腊闰农阴旧公阳新春夏秋初仲盛深寒暑第年q")
+FIRST_CHARACTERS = frozenset(name[0] for name in CHINESE) | frozenset(
+    "大前去上今本这明下后正冬腊闰农阴旧公阳新春夏秋初仲盛深寒暑第年q"
+)

@@ -11,25 +11,36 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from app.memory.time_words import chinese, chinese_years, english, numeric
+from app.memory.time_words import chinese, chinese_years, english, english_years, numeric
 from app.memory.time_words.calendar import Days, Found, Today, shifted
+from app.memory.time_words.festivals import ENGLISH
 from app.memory.time_words.letters import plain
 from app.memory.time_words.numerals import CHARACTERS, MAX_CHARACTERS, WORDS, english_number, number
 from app.memory.time_words.rules import HOURS, NUMBER, Match, Rule
 from app.memory.time_words.spans import EARLIEST, MAX_CANDIDATES, MAX_SPANS, TimeSpan, WeekStart
 
-_NUMBER_RULES = (*numeric.RULES, *chinese.COUNT_RULES, *chinese_years.NUMBER_YEAR_RULES, *english.NUMBERS)
+_NUMBER_RULES = (
+    *numeric.RULES,
+    *chinese.COUNT_RULES,
+    *chinese_years.NUMBER_YEAR_RULES,
+    *english.NUMBERS,
+    *english_years.NUMBERS,
+)
+_ENGLISH_RULES = (*english.WORDS, *english_years.WORDS)
 _WORD_RULES = (
     *chinese.WORD_RULES, *chinese.COUNT_RULES, *chinese_years.YEAR_RULES, *chinese_years.WORD_YEAR_RULES,
 )  # fmt: skip
 _FIRST = "".join(sorted(chinese.FIRST_CHARACTERS | chinese_years.FIRST_CHARACTERS - frozenset("q")))
 _TOKEN = re.compile(rf"[{CHARACTERS}]+|[a-z]+|[{_FIRST}]")
 _NUMERAL = re.compile(rf"[{CHARACTERS}]")
-_ENGLISH_FIRST = frozenset(WORDS) | frozenset(english.MONTHS) | frozenset(english.WEEKDAYS) | frozenset(
-    "the day today tonight yesterday tomorrow last this past previous preceding next coming following current in on half "
-    "couple few several many first second third fourth q h early mid late beginning start middle end recently lately these "
-    "some not spring summer fall autumn winter twenty thirty forty fifty sixty seventy eighty ninety".split()
-) | frozenset(name.split()[0].split("-")[0].split("'")[0] for name in english.ENGLISH)  # fmt: skip
+_FURTHER_FIRST = (
+    "the day today tonight yesterday tomorrow last this past previous preceding next coming following current in "
+    "on half couple few several many first second third fourth q h early mid late beginning start middle end recently lately "
+    "these some not spring summer fall autumn winter twenty thirty forty fifty sixty seventy eighty ninety"
+)
+_ENGLISH_FIRST = frozenset(WORDS) | frozenset(english_years.MONTHS) | frozenset(english.WEEKDAYS) | frozenset(
+    _FURTHER_FIRST.split()
+) | frozenset(re.split("[ '-]", name)[0] for name in ENGLISH)  # fmt: skip
 
 _PERIODS = "|".join(sorted((word for word in HOURS if not word.isascii() and len(word) > 1), key=len, reverse=True))
 _CHINESE_HOURS = re.compile(
@@ -46,7 +57,8 @@ _FESTIVAL_BEHIND = re.compile(
     r"|(?P<before>前(?![后夕面往天一]))|(?P<after>后(?![面来天一]))"
 )
 _BEHIND = re.compile(
-    r"(?P<since>以来|至今|到(?:现在|今(?!天|年|晚|日)|目前|如今))|(?P<after>[之以]后)|(?P<before>[之以]前(?!的?[0-9]))|(?P<from>起(?![床来身飞])|开始)"
+    r"(?P<since>以来|至今|到(?:现在|今(?!天|年|晚|日)|目前|如今))|(?P<after>[之以]后)|(?P<before>[之以]前(?!的?[0-9]))"
+    r"|(?P<from>起(?![床来身飞])|开始)"
 )
 _FROM_BEFORE = re.compile(r"(?:从|自从?|打)(?:大概|大约)?$")
 _ENGLISH_BEFORE = re.compile(r"\b(?P<word>since|after|before|until|till) (?:the )?$")
@@ -114,7 +126,7 @@ def _places(text: str, today: Today) -> Iterator[_Place]:
 
 def _rules_for(word: str) -> Iterable[Rule]:
     if "a" <= word[0] <= "z":
-        return english.WORDS if word in _ENGLISH_FIRST else chinese_years.WORD_YEAR_RULES if word == "q" else ()
+        return _ENGLISH_RULES if word in _ENGLISH_FIRST else chinese_years.WORD_YEAR_RULES if word == "q" else ()
     if _NUMERAL.match(word):
         return _NUMBER_RULES if len(word) <= MAX_CHARACTERS else ()
     return _WORD_RULES
@@ -196,14 +208,20 @@ def _with_words_around(text: str, start: int, end: int, found: Found, today: Tod
     kind, behind = "", end
     if not found.ago or found.granularity == "day":
         match = _BEHIND.match(text, end)
-        if match is not None and not (match.lastgroup == "from" and not _FROM_BEFORE.search(text[max(0, start - 4) : start])):
+        if match is not None and not (
+            match.lastgroup == "from" and not _FROM_BEFORE.search(text[max(0, start - 4) : start])
+        ):
             kind, behind = match.lastgroup or "", match.end()
     if not kind and (match := _ENGLISH_BEFORE.search(text[max(0, start - 12) : start])):
-        kind = {"since": "since", "after": "after"}.get(match["word"], "until" if match["word"][0] in "ut" else "before")
-    days = _opened(kind, found.days, today)
-    if days is None:
+        kind = {"since": "since", "after": "after"}.get(
+            match["word"], "until" if match["word"][0] in "ut" else "before"
+        )
+    opened = _opened(kind, found.days, today)
+    if opened is None:
         return end, found
-    return behind, replace(found, days=days, granularity="range", hours=None, recurring=None, confidence=min(found.confidence, 0.9))
+    return behind, replace(
+        found, days=opened, granularity="range", hours=None, recurring=None, confidence=min(found.confidence, 0.9)
+    )
 
 
 def _opened(kind: str, days: Days, today: Today) -> Days | None:
@@ -257,11 +275,11 @@ def _joined(text: str, left: _Place, right: _Place, today: Today) -> _Place | No
 def _ends(left: Found, right: Found) -> tuple[Days, Days]:
     """Which occurrences are meant: the words that say more decide for those that say less.
 
-    去年10月到12月: both in last year. 25号到28号 on the 27th: both in the last month, for nothing says that it is not over.
+    去年10月到12月: both in last year. 25号到28号 on the 27th: both in the month before.
     10月1日到7号: the seventh after that first.
     """
     first, last = left.days, right.days
-    if left.recurring is None or right.recurring is not None and right.recurring.order < left.recurring.order:
+    if left.recurring is None or (right.recurring is not None and right.recurring.order < left.recurring.order):
         if right.recurring is not None:
             last = right.recurring.at_or_after(first[0]) or last
     elif last[0] < first[0] or right.recurring is None:

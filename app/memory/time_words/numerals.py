@@ -19,23 +19,39 @@ MAX_CHARACTERS = 12
 
 _NUMBER = re.compile(r"[0-9]+")
 
-_ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen".split()
-_ONES += "seventeen eighteen nineteen".split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-WORDS = {word: number for number, word in enumerate(_ONES)} | {
-    word: number for number, word in zip(range(20, 100, 10), _TENS, strict=True)
+_ONES_TEXT = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+)
+_TENS_TEXT = "twenty thirty forty fifty sixty seventy eighty ninety"
+
+CHARACTERS = "0-9零〇一二两俩三仨四五六七八九十百千廿卅"
+"""For the inside of a character class."""
+
+MAX_CHARACTERS = 12
+"""Longest numeral; 九千九百九十九 has seven characters."""
+
+_NUMBER = re.compile(r"[0-9]+")
+
+_ONES_TEXT = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+)
+_TENS_TEXT = "twenty thirty forty fifty sixty seventy eighty ninety"
+WORDS = {word: number for number, word in enumerate(_ONES_TEXT.split())} | {
+    word: number for number, word in zip(range(20, 100, 10), _TENS_TEXT.split(), strict=True)
 }
 WORDS |= {"a": 1, "an": 1}
 
-_ORDINALS = (
+_ORDINALS_TEXT = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
     "sixteenth seventeenth eighteenth nineteenth twentieth"
-).split()
-ORDINALS = {word: number for number, word in enumerate(_ORDINALS, 1)}
+)
+ORDINALS = {word: number for number, word in enumerate(_ORDINALS_TEXT.split(), 1)}
 
 ENGLISH_NUMBER = (
-    r"(?:[0-9]{1,4}|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:[- ](?:one|two|three|four|five|six|seven"
-    r"|eight|nine))?|" + "|".join(sorted(WORDS, key=len, reverse=True)) + ")"
+    r"(?:[0-9]{1,4}|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)"
+    r"(?:[- ](?:one|two|three|four|five|six|seven|eight|nine))?|" + "|".join(sorted(WORDS, key=len, reverse=True)) + ")"
 )
 
 

@@ -31,10 +31,10 @@ class TimeSpan:
     """One time word or phrase and the days it stands for.
 
     ``text_start`` and ``text_end`` are offsets in the text, the end exclusive. ``first`` and ``last`` are days in
-    ``zone``, both inclusive. ``hours``, when the words tell a part of the day, are hours of each of these days, from and
-    up to (18, 24). ``confidence`` is between 0 and 1: below ``0.6`` the words often mean something else. A ``soft`` span
-    (lately) has no edges: what is older counts less, not nothing. ``future`` says that the words themselves name days
-    after today. A named unit that is not over (this week) keeps its whole extent without being ``future``.
+    ``zone``, both inclusive. ``hours``, when the words tell a part of the day, are hours of each of these days, from
+    and up to: (18, 24). ``confidence`` is between 0 and 1: below 0.6 the words often mean something else. A ``soft``
+    span (lately) has no edges: what is older counts less, not nothing. ``future`` says that the words themselves name
+    days after today. A named unit that is not over (this week) keeps its whole extent without being ``future``.
     """
 
     text_start: int
