@@ -24,7 +24,7 @@ from app.memory.ranking.second_hop import associates
 from app.memory.ranking.steps import GroupBoost, GroupEffect, TagBoost, TagEffect
 from app.memory.ranking.time_path import IN_DAYS_LIMIT, hard_ranges, newest_first, raising_ranges, time_hits
 from app.memory.vectors.search import VectorSearch
-from app.protocol.recall_query import estimated_recall_tokens, is_follow_up
+from app.protocol.recall_query import reference_tokens, is_follow_up
 
 MOST_HITS = 500
 """k is at most this, whatever a declaration says."""
@@ -122,7 +122,7 @@ class Retriever:
         if retrieval.expand:
             hits, time_part, second = await self._expanded(hits, time_part, second, retrieval.max_tokens)
         hits, time_part, second, cut = fitting(
-            hits, time_part, second, retrieval.max_tokens, retrieval.time_share, estimated_recall_tokens
+            hits, time_part, second, retrieval.max_tokens, retrieval.time_share, reference_tokens
         )
         kept = {one.record.id for one in [*main, *timely]}
         rest = [
@@ -266,7 +266,7 @@ class Retriever:
         self, hits: list[Hit], timely: list[Hit], second: list[Hit], tokens: int
     ) -> tuple[list[Hit], list[Hit], list[Hit]]:
         """All three lists with whole notes, each note in one of them only."""
-        whole = await expanded(self._index, [*hits, *timely, *second], estimated_recall_tokens, tokens)
+        whole = await expanded(self._index, [*hits, *timely, *second], reference_tokens, tokens)
         return (
             [hit for hit in whole if hit.source == "rag"],
             [hit for hit in whole if hit.source == "time"],
