@@ -1,4 +1,4 @@
-"""Thinking chains, the numbers of them: which clusters, how many of each, and how a thought moves on (memory.md 5.5)."""
+"""Thinking chains, the numbers of them: which clusters, how many of each, how a thought moves on (memory.md 5.5)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Stage:
 
 
 def parsed_chains(document: Mapping[str, object]) -> dict[str, Chain]:
-    """Both shapes: name -> list of clusters, or name -> ``{clusters, kSequence, description}``; default is always there.
+    """Both shapes: name -> clusters, or name -> ``{clusters, kSequence, description}``; default is always there.
 
     What is no list of names is left out; a count that is no positive integer is 1.
     """

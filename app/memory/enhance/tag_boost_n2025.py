@@ -1,4 +1,4 @@
-"""The six steps by which tags bend the question in the reference (memory.md 5.3), for ``MemoryTagBoost=n2025``; pure."""
+"""The six steps by which tags bend the question in the reference (memory.md 5.3, ``MemoryTagBoost=n2025``); pure."""
 
 from __future__ import annotations
 

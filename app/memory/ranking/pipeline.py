@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from app.memory.embedders.calibration import calibrated
 from app.memory.embedders.embedder import Vector
+from app.memory.embedders.rerankers.reranker import Reranker
 from app.memory.index.records import SearchableIndex
 from app.memory.index.words import query_words
 from app.memory.ranking.candidates import LIST_DEPTH, WORDS_LIMIT, CandidateSearch, Pool
@@ -18,13 +19,13 @@ from app.memory.ranking.injection import expanded, fitting
 from app.memory.ranking.options import RankingOptions
 from app.memory.ranking.query_vector import ASSISTANT_WEIGHT, CONTEXT_WEIGHT, USER_WEIGHT, weighted_mean
 from app.memory.ranking.requests import DateRange, Dropped, GateValue, Hit, RecallQuery, Retrieval, Retrieved
-from app.memory.ranking.reranking import Reranking, rank_fused, rerank_depth, reranked
+from app.memory.ranking.reranking import rank_fused, rerank_depth, reranked
 from app.memory.ranking.scoring import Candidate, Terms, base_scores, fusion_of, scored, thinned
 from app.memory.ranking.second_hop import associates
 from app.memory.ranking.steps import GroupBoost, GroupEffect, TagBoost, TagEffect
 from app.memory.ranking.time_path import IN_DAYS_LIMIT, hard_ranges, newest_first, raising_ranges, time_hits
 from app.memory.vectors.search import VectorSearch
-from app.protocol.recall_query import reference_tokens, is_follow_up
+from app.protocol.recall_query import is_follow_up, reference_tokens
 
 MOST_HITS = 500
 """k is at most this, whatever a declaration says."""
@@ -49,7 +50,7 @@ class Retriever:
         gates: Gates,
         groups: GroupBoost | None = None,
         tags: TagBoost | None = None,
-        reranker: Callable[[], Reranking | None] = lambda: None,
+        reranker: Callable[[], Reranker | None] = lambda: None,
     ) -> None:
         self._index = index
         self._vectors = vectors

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
+from app.memory.embedders.rerankers.reranker import order as places_by
 from app.memory.ranking.fusion import reciprocal_ranks
 
 MOST_RERANKED = 200
-
-
-class Reranking(Protocol):
-    """Reads question and texts together; says of each text, by its place, how well it answers.
-
-    A text that could not be scored is missing in the answer. Never raises for a service that is away.
-    """
-
-    async def rerank(self, query: str, documents: Sequence[str]) -> Mapping[int, float]:
-        """Scores by place in ``documents``; greater is better, on any scale."""
-        ...
 
 
 def rerank_depth(k: int, multiplier: float) -> int:
@@ -30,10 +19,8 @@ def rerank_depth(k: int, multiplier: float) -> int:
 
 def reranked(order: Sequence[int], scores: Mapping[int, float]) -> list[int]:
     """The order by the reranker: scored ones change places among themselves, unscored ones keep theirs."""
-    scored = [chunk for chunk in order if math.isfinite(scores.get(chunk, math.nan))]
-    by_score = iter(sorted(scored, key=lambda chunk: -scores[chunk]))
-    wanted = set(scored)
-    return [next(by_score) if chunk in wanted else chunk for chunk in order]
+    by_place = {at: scores[chunk] for at, chunk in enumerate(order) if math.isfinite(scores.get(chunk, math.nan))}
+    return [order[at] for at in places_by(len(order), by_place)]
 
 
 def rank_fused(order: Sequence[int], scores: Mapping[int, float], weight: float) -> list[int]:

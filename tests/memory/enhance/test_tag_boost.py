@@ -1,4 +1,4 @@
-"""What tags do to a question: the reference's six steps (M1-M4 of memory.md 10.6) and the walk over the graph (11.13)."""
+"""What tags do to a question: the reference's six steps (M1-M4 of memory.md 10.6), the walk over the graph (11.13)."""
 
 from __future__ import annotations
 
