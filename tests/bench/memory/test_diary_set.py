@@ -28,8 +28,8 @@ from bench.memory.diary_set.topics_more import ALL_TOPICS
 
 SUMMARY = Path(__file__).parents[3] / "bench/memory/diary_set/SUMMARY.md"
 DIGESTS = {
-    1: "69b66276069f40881b24795fd354af2bd52e93089f4c75f6e0f005bb7dffcc7b",
-    2: "86ca6ac00631d6dd88428715d79c31ab83823c37d4f93833239dbcd3dcee5eda",
+    1: "4ed2f95b1631151df1f2ebdf2ad34e11a0008e3ce9cd7742bc18a11967ed50c4",
+    2: "00ad4befd1f5978bf60d59ab26a160f431b3a4dc88ea1b431e09ee7ca7824f8a",
 }
 BOTH = pytest.mark.parametrize("seed", [1, 2])
 
