@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from app.memory.embedders.calibration import calibrated
 from app.memory.embedders.embedder import Vector
@@ -232,20 +233,20 @@ class Retriever:
         if options.dense_only or not order:
             return list(order[:k]), frozenset()
         head = list(order[: max(LIST_DEPTH, 2 * k)])
-        ids = [one.record.id for one in head]
+        by_id = {one.record.id: one for one in head}
+        ids = list(by_id)
         with_vectors, matrix = await self._vectors.of_chunks(ids)
         best = max((one.score for one in head), default=0.0)
         chosen = select(
             ids,
             {one.record.id: one.score / best if best > 0 else 0.0 for one in head},
-            {one.record.id: Shape.of(one.record.text) for one in head},
+            cache(lambda chunk: Shape.of(by_id[chunk].record.text)),
             similarities(ids, with_vectors, matrix) if with_vectors else None,
             k,
             calibration=self._vectors.calibration() if with_vectors else None,
             relevance=1.0,
             in_order=ranked,
         )
-        by_id = {one.record.id: one for one in head}
         return [by_id[chunk] for chunk in chosen.chosen], frozenset(chosen.repeats)
 
     def _timely(
