@@ -22,6 +22,7 @@ from app.home.checks.folders import FolderCount, check_folders, count_folders
 from app.home.checks.keys import check_keys
 from app.home.checks.mcp_servers import check_mcp_servers
 from app.home.checks.memory import check_memory, memory_parts
+from app.home.checks.notebooks import check_notebooks
 from app.home.checks.plugins import PluginState, check_plugins
 from app.home.checks.prompts import check_prompts
 from app.home.checks.settings import check_settings
@@ -76,6 +77,7 @@ def check_home(home: Path, environ: Mapping[str, str]) -> CheckReport:
     findings += check_tool_groups(installation, plugins)
     findings += check_mcp_servers(installation)
     findings += check_memory(installation)
+    findings += check_notebooks(installation)
     findings += check_folders(installation)
     topics = {topic: place for place, topic in enumerate(Topic)}
     findings.sort(key=lambda finding: (topics[finding.topic], _ORDER[finding.level]))

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from app.demo.script import say
+from app.demo.scripted import ScriptedUpstream
 from app.extend import Remembered
 from app.protocol.tool_blocks import parse_request
 from tests.server import Running, call_text, run, running
@@ -125,6 +127,24 @@ def test_clusters_by_numbered_steps_and_the_editor_by_its_older_name(tmp_path: P
         assert file.read_text("utf-8") == "改过然后改正它。然后改正它。"
 
     with_plugins(tmp_path, test)
+
+
+def test_notebooks_elsewhere_are_those_of_tools_and_of_prompts(tmp_path: Path) -> None:
+    """``KNOWLEDGEBASE_ROOT_PATH``."""
+
+    async def main() -> None:
+        shutil.copytree(PLUGINS / "DailyNote", tmp_path / "Plugin" / "DailyNote")
+        async with (
+            ScriptedUpstream([say("ok")]) as upstream,
+            running(tmp_path, upstream.base_url, config=["KNOWLEDGEBASE_ROOT_PATH=books"]) as server,
+        ):
+            note = {"command": "create", "maid": "小克", "Date": "2026-01-05", "Content": "散步\nTag: a"}
+            assert (await ask(server, "DailyNote", **note))[0] == 200
+            assert len(list((tmp_path / "books" / "小克").iterdir())) == 1
+            await server.chat({"role": "system", "content": "{{小克日记本}}"}, "hi")
+            assert "散步" in json.dumps(upstream.exchanges[0].request.json, ensure_ascii=False)
+
+    run(main())
 
 
 @pytest.mark.parametrize("name", ["ThoughtClusterManager", "DailyNoteEditor"])

@@ -98,27 +98,26 @@ def read_permissions(home: Path) -> Permissions:
     "shared"}``; comments are allowed.
     """
     try:
+        return load_permissions(home)
+    except (OSError, ValueError, RecursionError) as error:
+        log.error("%s cannot be used, every notebook is open to all agents: %s", PERMISSIONS_FILE, error)
+        return Permissions({})
+
+
+def load_permissions(home: Path) -> Permissions:
+    """The same; raises OSError, ValueError and RecursionError for a file that cannot be used."""
+    try:
         data = read_small(home / PERMISSIONS_FILE, MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return Permissions({})
-    except (OSError, ValueError) as error:
-        return _unusable(str(error))
-    try:
-        if len(data) > MAX_FILE_BYTES:
-            raise ValueError(f"it is over {MAX_FILE_BYTES} bytes")
-        value, _ = tolerant_json(data.decode("utf-8-sig"))
-        if not isinstance(value, dict):
-            raise ValueError("it is no JSON object")
-        rules = {str(name): _read_rule(name, rule) for name, rule in value.items()}
-    except (ValueError, RecursionError) as error:
-        return _unusable(str(error))
+    if len(data) > MAX_FILE_BYTES:
+        raise ValueError(f"it is over {MAX_FILE_BYTES} bytes")
+    value, _ = tolerant_json(data.decode("utf-8-sig"))
+    if not isinstance(value, dict):
+        raise ValueError("it is no JSON object")
+    rules = {str(name): _read_rule(name, rule) for name, rule in value.items()}
     default = rules.pop(DEFAULT, OPEN)
     return Permissions(rules, default)
-
-
-def _unusable(why: str) -> Permissions:
-    log.error("%s cannot be used, every notebook is open to all agents: %s", PERMISSIONS_FILE, why)
-    return Permissions({})
 
 
 def _read_rule(name: str, value: object) -> Rule:
