@@ -25,12 +25,12 @@ _DAYS = {"大前": -3, "前": -2, "昨": -1, "今": 0, "明": 1, "后": 2, "大�
 _STEPS = {"大上": -2, "本": 0, "这": 0}
 
 SOFT_WORDS = {
-    "最近": 7, "近日": 7, "这几天": 7, "前几天": 7, "这几日": 7, "前几日": 7, "这些天": 7, "几天前": 9, "这两天": 3,
+    "最近": 7, "近日": 7, "这几天": 7, "前几天": 7, "这几日": 7, "前几日": 7, "这些天": 7, "这两天": 3,
     "前两天": 4, "前些天": 14, "前些日子": 30, "这些日子": 30, "近期": 30, "近来": 30, "前阵子": 30, "前一阵子": 30,
     "前一阵": 30, "前段时间": 30, "前一段时间": 30, "前段日子": 30, "这阵子": 30, "这一阵子": 30, "这段时间": 30,
     "最近这段时间": 30, "最近一段时间": 30, "近一段时间": 30, "这段日子": 30, "不久前": 30, "前不久": 30,
-    "不久之前": 30, "不久以前": 30, "之前": 30, "早前": 30, "日前": 7, "近年": 1826, "近年来": 1826, "近些年": 1826, "这些年": 1826,
-    "前些年": 1826,
+    "不久之前": 30, "不久以前": 30, "之前": 30, "早前": 30, "日前": 7, "近年": 1826,
+    "近年来": 1826, "近些年": 1826, "这些年": 1826, "前些年": 1826,
 }  # fmt: skip
 """Words for a stretch up to today without an edge -> how many days it has."""
 
@@ -44,7 +44,7 @@ VAGUE_DAYS = {"天": 7, "日": 7, "周": 30, "月": 180, "年": 1826, "季": 365
 _UNIT = r"(?P<unit>天|日|周|星期|礼拜|(?<=[个半多])月|年|小时|钟头|分钟|季度)"
 _COUNT = (
     rf"(?P<count>好几|几十|几|数|半|{NUMBER}[多来几]?)(?P<piece>个)?(?P<half>半)?(?P<more>多)?{_UNIT}"
-    r"(?P<half_behind>半)?"
+    r"(?P<half_behind>半)?(?P<more_behind>多)?"
 )
 
 
@@ -140,7 +140,7 @@ def _amount(match: Match) -> tuple[tuple[int, int] | None, bool]:
     if match["count"] == "半":
         return (0, 0), True
     amount = count(match["count"])
-    if amount and (match["more"] or (match["count"][-1] == "多" and amount[0] == amount[1])):
+    if amount and (match["more"] or match["more_behind"] or (match["count"][-1] == "多" and amount[0] == amount[1])):
         amount = amount[0], amount[1] + 1
     return amount, half
 
@@ -285,7 +285,7 @@ _DAY_WORD = (
     r"(?:(?P<day>大前|(?<![当目之以])前(?!天[气空生])|昨|今|明(?!日方舟)|(?<!先天)大?后(?!天[气努]))"
     r"(?P<rest>天(?!气预)|[日儿](?!记[^录]|报|头条|常)|早上?|晨|晚上?|夜))"
 )
-_STEP = r"(?<![早晚])(?P<step>上{1,3}|大上|本|这|下{1,3})"
+_STEP = r"(?<![早晚网路线街身楼手船车床])(?P<step>上{1,3}|大上|本|这|下{1,3})"
 _SOFT = "|".join(
     _SOFT_BEFORE.get(word, "") + word + _SOFT_GUARDS.get(word, "") for word in sorted(SOFT_WORDS, key=len, reverse=True)
 )
@@ -294,7 +294,7 @@ WORD_RULES: tuple[Rule, ...] = (
     rule(_DAY_WORD, _day_word),
     rule(
         rf"{_STEP}(?:一?个|一)?(?:周|星期|礼拜)(?:(?P<weekday>末|{WEEKDAY})"
-        rf"|的?(?:周|星期|礼拜)(?P<weekday_again>末|{WEEKDAY}))?",
+        rf"|的?(?:周|星期|礼拜)(?P<weekday_again>末|{WEEKDAY})|(?![围边期岁旋]))",
         _week,
     ),
     rule(rf"(?<![每逢个{CHARACTERS}])(?:周|星期|礼拜)(?P<weekday>末|{WEEKDAY})", _weekday),

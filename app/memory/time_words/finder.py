@@ -162,12 +162,8 @@ def _with_hours(text: str, position: int, found: Found) -> tuple[int, Found]:
         return position, found
     if match["period"]:
         return match.end(), replace(found, hours=HOURS[match["period"]])
-    half = HOURS["night"] if match["half"][0] == "p" else HOURS["morning"]
-    hour = english_number(match["hour"])
-    if hour == 12:
-        hour = 12 if match["half"][0] == "p" else 0
-        return match.end(), replace(found, hours=(hour, hour + 1))
-    return match.end(), replace(found, hours=_hour(hour, half))
+    hour = (english_number(match["hour"]) or 0) % 12 + (12 if match["half"][0] == "p" else 0)
+    return match.end(), replace(found, hours=(hour, hour + 1))
 
 
 def _hour(hour: int | None, part: tuple[int, int] | None) -> tuple[int, int] | None:
