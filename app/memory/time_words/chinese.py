@@ -270,13 +270,16 @@ _DIRECTION = (
     r"|来(?![自到了说的回看源访]))"
 )
 
+_VAGUE_FIRST = "半几数好"
+
 COUNT_RULES: tuple[Rule, ...] = (
-    rule(rf"{_COUNT}{_DIRECTION}", _counted),
-    rule(rf"(?P<years>{NUMBER})年[零又]?(?P<months>{NUMBER})个月(?P<direction>[之以]?前|[之以]?后)", _year_and_months),
+    rule(rf"{_COUNT}{_DIRECTION}", _counted, _VAGUE_FIRST),
+    rule(rf"(?P<years>{NUMBER})年[零又]?(?P<months>{NUMBER})个月(?P<direction>[之以]?[前后])", _year_and_months),
     rule(
         rf"(?P<low>{NUMBER})(?:个)?(?:天|周|月|年)?[ ]?(?:到|至|~|-)[ ]?(?P<high>{NUMBER})(?:个)?{_UNIT}"
         r"(?P<direction>[之以]?前|[之以]?后)",
         _two_counts,
+        _VAGUE_FIRST,
     ),
 )  # fmt: skip
 """Those that begin with a number, or with 半, 几, 数, 好几."""
@@ -286,28 +289,33 @@ _DAY_WORD = (
     r"(?P<rest>天(?!气预)|[日儿](?!记[^录]|报|头条|常)|早上?|晨|晚上?|夜))"
 )
 _STEP = r"(?<![早晚网路线街身楼手船车床])(?P<step>上{1,3}|大上|本|这|下{1,3})"
+_STEP_FIRST = "上大本这下"
 _SOFT = "|".join(
     _SOFT_BEFORE.get(word, "") + word + _SOFT_GUARDS.get(word, "") for word in sorted(SOFT_WORDS, key=len, reverse=True)
 )
 
 WORD_RULES: tuple[Rule, ...] = (
-    rule(_DAY_WORD, _day_word),
+    rule(_DAY_WORD, _day_word, "大前昨今明后"),
     rule(
         rf"{_STEP}(?:一?个|一)?(?:周|星期|礼拜)(?:(?P<weekday>末|{WEEKDAY})"
         rf"|的?(?:周|星期|礼拜)(?P<weekday_again>末|{WEEKDAY})|(?![围边期岁旋]))",
         _week,
+        _STEP_FIRST,
     ),
-    rule(rf"(?<![每逢个{CHARACTERS}])(?:周|星期|礼拜)(?P<weekday>末|{WEEKDAY})", _weekday),
-    rule(rf"{_STEP}(?:一?个|一)?月份?(?:的?(?:(?P<part>{MONTH_PART})|(?P<day>{NUMBER}){DAY_SIGN}))?", _month),
-    rule(rf"(?<![{CHARACTERS}每本这上下个])(?P<part>月[初底末](?![中恋级步下层])|[上中下]旬)", _month_part),
-    rule(rf"{_STEP}(?:一?个|一)?季度", _quarter),
-    rule(r"[上下]半月", _half_month),
+    rule(rf"(?<![每逢个{CHARACTERS}])(?:周|星期|礼拜)(?P<weekday>末|{WEEKDAY})", _weekday, "周星礼"),
+    rule(
+        rf"{_STEP}(?:一?个|一)?月份?(?:的?(?:(?P<part>{MONTH_PART})|(?P<day>{NUMBER}){DAY_SIGN}))?", _month, _STEP_FIRST
+    ),
+    rule(rf"(?<![{CHARACTERS}每本这上下个])(?P<part>月[初底末](?![中恋级步下层])|[上中下]旬)", _month_part, "月上中下"),
+    rule(rf"{_STEP}(?:一?个|一)?季度", _quarter, _STEP_FIRST),
+    rule(r"[上下]半月", _half_month, "上下"),
     rule(
         rf"(?<![接靠附亲临将最新远邻])(?P<lead>近|最近|过去|这|前|头|接下来|未来|今后|往后)(?:的|这)?(?:大概|大约|约)?{_COUNT}"
         r"(?:以来|来|之?[里内]|之?间|的?时间)?(?![前后])",
         _span,
+        "近最过这前头接未今往",
     ),
-    rule(_SOFT, _soft),
+    rule(_SOFT, _soft, "".join(word[0] for word in SOFT_WORDS)),
 )
 """Those that begin with a word."""
 

@@ -291,14 +291,15 @@ def _day_range(match: Match, today: Today) -> Found | None:
     return None if days is None else Found(days, "range")
 
 
+_YEAR_FIRST = "大前去今本这明后上下公"
 _TO = r"[ ]?(?:到|至|~|-)[ ]?"
 
 YEAR_RULES: tuple[Rule, ...] = (
-    rule(rf"{_YEAR}(?:的?(?P<inside>{INSIDE}))?", _in_a_year),
+    rule(rf"{_YEAR}(?:的?(?P<inside>{INSIDE}))?", _in_a_year, _YEAR_FIRST),
     rule(rf"(?:(?P<relative>大前年|前年|去年|今年|明年)的?|(?P<year>[12][0-9]{{3}})年)?(?P<month>{NUMBER})月"
-         rf"(?P<low>{NUMBER})[号日]?{_TO}(?P<high>{NUMBER}){DAY_SIGN}", _day_range),
+         rf"(?P<low>{NUMBER})[号日]?{_TO}(?P<high>{NUMBER}){DAY_SIGN}", _day_range, _YEAR_FIRST),
     rule(rf"(?P<in_year>大前年|前年|去年|今年|明年)的?(?P<low>{NUMBER})月?{_TO}(?P<high>{NUMBER})(?P<unit>月份?)"
-         rf"(?![{CHARACTERS}初中底末上下])", _number_range),
+         rf"(?![{CHARACTERS}初中底末上下])", _number_range, _YEAR_FIRST),
 )  # fmt: skip
 """Those that begin with a word for a year."""
 
@@ -319,5 +320,5 @@ WORD_YEAR_RULES: tuple[Rule, ...] = (rule(ALONE, _alone),)
 """Festivals, seasons, lunar months and the like by their first character."""
 
 FIRST_CHARACTERS = frozenset(name[0] for name in CHINESE) | frozenset(
-    "大前去上今本这明下后正冬腊闰农阴旧公阳新春夏秋初仲盛深寒暑第年q"
+    "大前去上今本这明下后正冬腊闰农阴旧公阳新春夏秋初仲盛深寒暑第年"
 )

@@ -234,8 +234,8 @@ NUMBERS: tuple[Rule, ...] = (
 WORDS: tuple[Rule, ...] = (
     *_COUNTED,
     rule(
-        r"(?P<word>the day before yesterday|day before yesterday|the day after tomorrow|day after tomorrow|today|tonight"
-        r"|yesterday|tomorrow|last night|this (?:morning|afternoon|evening))\b",
+        r"(?P<word>the day before yesterday|day before yesterday|the day after tomorrow|day after tomorrow|today"
+        r"|tonight|yesterday|tomorrow|last night|this (?:morning|afternoon|evening))\b",
         _day_word,
     ),
     rule(rf"(?P<lead>last|past|previous|preceding|next|coming|following) {_COUNT}{_UNIT}", _span),

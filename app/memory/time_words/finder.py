@@ -19,24 +19,28 @@ from app.memory.time_words.numerals import CHARACTERS, MAX_CHARACTERS, WORDS, en
 from app.memory.time_words.rules import HOURS, NUMBER, Match, Rule
 from app.memory.time_words.spans import EARLIEST, MAX_CANDIDATES, MAX_SPANS, TimeSpan, WeekStart
 
-_NUMBER_RULES = (
-    *numeric.RULES,
-    *chinese.COUNT_RULES,
-    *chinese_years.NUMBER_YEAR_RULES,
-    *english.NUMBERS,
-    *english_years.NUMBERS,
-)
+_NUMERAL_RULES = (*chinese.COUNT_RULES, *chinese_years.NUMBER_YEAR_RULES)
+_DIGIT_RULES = (*numeric.RULES, *_NUMERAL_RULES, *english.NUMBERS, *english_years.NUMBERS)
 _ENGLISH_RULES = (*english.WORDS, *english_years.WORDS)
-_WORD_RULES = (
-    *chinese.WORD_RULES, *chinese.COUNT_RULES, *chinese_years.YEAR_RULES, *chinese_years.WORD_YEAR_RULES,
-)  # fmt: skip
-_FIRST = "".join(sorted(chinese.FIRST_CHARACTERS | chinese_years.FIRST_CHARACTERS - frozenset("q")))
+_ALL_WORD_RULES = (
+    *chinese.WORD_RULES,
+    *chinese.COUNT_RULES,
+    *chinese_years.YEAR_RULES,
+    *chinese_years.WORD_YEAR_RULES,
+)
+_FIRST = "".join(sorted(chinese.FIRST_CHARACTERS | chinese_years.FIRST_CHARACTERS))
+_WORD_RULES = {
+    character: tuple(rule for rule in _ALL_WORD_RULES if not rule.first or character in rule.first)
+    for character in _FIRST
+}
+"""Character -> rules that may begin with it, in the order in which equally long ones win."""
+
 _TOKEN = re.compile(rf"[{CHARACTERS}]+|[a-z]+|[{_FIRST}]")
 _NUMERAL = re.compile(rf"[{CHARACTERS}]")
 _FURTHER_FIRST = (
     "the day today tonight yesterday tomorrow last this past previous preceding next coming following current in "
-    "on half couple few several many first second third fourth q h early mid late beginning start middle end recently lately "
-    "these some not spring summer fall autumn winter twenty thirty forty fifty sixty seventy eighty ninety"
+    "on half couple few several many first second third fourth q h early mid late beginning start middle end recently "
+    "lately these some not spring summer fall autumn winter twenty thirty forty fifty sixty seventy eighty ninety"
 )
 _ENGLISH_FIRST = frozenset(WORDS) | frozenset(english_years.MONTHS) | frozenset(english.WEEKDAYS) | frozenset(
     _FURTHER_FIRST.split()
@@ -126,10 +130,12 @@ def _places(text: str, today: Today) -> Iterator[_Place]:
 
 def _rules_for(word: str) -> Iterable[Rule]:
     if "a" <= word[0] <= "z":
-        return _ENGLISH_RULES if word in _ENGLISH_FIRST else chinese_years.WORD_YEAR_RULES if word == "q" else ()
-    if _NUMERAL.match(word):
-        return _NUMBER_RULES if len(word) <= MAX_CHARACTERS else ()
-    return _WORD_RULES
+        return _ENGLISH_RULES if word in _ENGLISH_FIRST else ()
+    if not _NUMERAL.match(word):
+        return _WORD_RULES[word]
+    if len(word) > MAX_CHARACTERS:
+        return ()
+    return _DIGIT_RULES if word[0] <= "9" else _NUMERAL_RULES
 
 
 def _longest(text: str, start: int, rules: Iterable[Rule]) -> tuple[Match | None, Rule | None]:
