@@ -110,7 +110,20 @@ def test_cleaning_never_raises_and_is_bounded(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["<a", "<", "data:a/b;", "&#", "<!--", "<think>", "A", "\n \n", "<<<[TOOL_REQUEST]>>>", "<p ", "[[VCP调用结果信息汇总:"]
+    "piece",
+    [
+        "<a",
+        "<",
+        "data:a/b;",
+        "&#",
+        "<!--",
+        "<think>",
+        "A",
+        "\n \n",
+        "<<<[TOOL_REQUEST]>>>",
+        "<p ",
+        "[[VCP调用结果信息汇总:",
+    ],
 )
 def test_cleaning_hostile_text_takes_time_in_proportion(piece: str) -> None:
     def seconds(size: int) -> float:
