@@ -167,9 +167,11 @@ def test_of_content_parts_the_first_text_counts() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "那后来呢？", "然后呢", "后来怎么样了？", "为什么？", "还有呢？", "继续", "继续说", "他是谁？", "这是什么意思", "那她呢",
-        "结果呢？？", "再详细一点", "怎么会这样", "And then?", "and then what happened?", "Why?", "what about her?",
-        "tell me more", "Go on, continue.", "what's next?", "那 then 呢",
+        "那后来呢？", "然后呢", "后来怎么样了？", "为什么？", "还有呢？",
+        "继续", "继续说", "他是谁？", "这是什么意思", "那她呢",
+        "结果呢？？", "再详细一点", "怎么会这样", "And then?", "and then what happened?",
+        "Why?", "what about her?", "tell me more", "Go on, continue.", "what's next?",
+        "那 then 呢",
     ],
 )  # fmt: skip
 def test_texts_that_only_point_back_are_follow_ups_11_18(text: str) -> None:
