@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, timedelta
 
 from app.memory.time_words import calendar
@@ -65,7 +66,7 @@ def _week(match: Match, today: Today) -> Found | None:
         return Found(today.week(weeks), "week")
     if weekday == "末":
         return Found(today.weekend(weeks), "weekend")
-    return one(today.weekday(WEEKDAYS[weekday], weeks))
+    return replace(one(today.weekday(WEEKDAYS[weekday], weeks)), order=1)
 
 
 def _weekday(match: Match, today: Today) -> Found | None:
@@ -82,7 +83,7 @@ def _month(match: Match, today: Today) -> Found | None:
         return Found(calendar.month_part(days, month_part_name(match["part"])), "part")
     if match["day"]:
         day = number(match["day"])
-        return None if day is None or day > days[1].day or day < 1 else one(days[0].replace(day=day))
+        return None if day is None or day > days[1].day or day < 1 else replace(one(days[0].replace(day=day)), order=2)
     return Found(days, "month")
 
 

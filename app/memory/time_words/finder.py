@@ -53,11 +53,12 @@ _CHINESE_HOURS = re.compile(
 )
 _ENGLISH_HOURS = re.compile(
     r"(?: in the| at)? (?P<period>morning|afternoon|evening|night|noon)\b"
-    r"|(?: at)? (?P<hour>[0-9]{1,2})(?::[0-9]{2})? ?(?P<half>am|pm|a\.m\.|p\.m\.)(?![a-z])"
+    r"|(?: at)? (?P<hour>[0-9]{1,2})(?::[0-9]{2})? ?(?P<half>am|pm|a\.m\.|p\.m\.)(?![a-z])",
+    re.ASCII,
 )
 _FESTIVAL_BEHIND = re.compile(
     r"(?P<whole>期间|假期|假日|长假)|(?:的?(?P<day>当天|那天|那日|这天))|(?P<around>前后)|(?P<eve>前夕)"
-    r"|(?P<day_before>前一天|前一晚)|(?P<day_after>第二天|后一天)"
+    r"|(?P<week>那周|当周|那一周|那个星期|那个礼拜)|(?P<day_before>前一天|前一晚)|(?P<day_after>第二天|后一天)"
     r"|(?P<before>前(?![后夕面往天一]))|(?P<after>后(?![面来天一]))"
 )
 _BEHIND = re.compile(
@@ -65,11 +66,12 @@ _BEHIND = re.compile(
     r"|(?P<from>起(?![床来身飞])|开始)"
 )
 _FROM_BEFORE = re.compile(r"(?:从|自从?|打)(?:大概|大约)?$")
-_ENGLISH_BEFORE = re.compile(r"\b(?P<word>since|after|before|until|till) (?:the )?$")
+_ENGLISH_BEFORE = re.compile(r"\b(?P<word>since|after|before|until|till) (?:the )?$", re.ASCII)
 _TO = re.compile(r"[ ]?(?:,[ ]?)?(?:一直|直)?(?:到|至|~|-{1,2}|→|to|until|till|through|thru|up to)[ ]?(?:the |了)?")
 _AND = re.compile(r"[ ]?(?:和|与|跟|and)[ ](?:the )?|[ ]?(?:和|与|跟)[ ]?")
+_LIST = re.compile(r"[ ]?(?:和|与|跟|、|及|以及|还有|或|或者|,|and|or|, and)[ ]?")
 _BETWEEN_BEHIND = re.compile(r"(?:这段时间)?(?:之间|间(?!隔))")
-_BETWEEN_BEFORE = re.compile(r"\bbetween (?:the )?$")
+_BETWEEN_BEFORE = re.compile(r"\bbetween (?:the )?$", re.ASCII)
 AROUND_FESTIVAL = 3
 """Days on either side of 中秋前后."""
 BESIDE_FESTIVAL = 14
@@ -194,6 +196,7 @@ def _with_words_around(text: str, start: int, end: int, found: Found, today: Tod
         days: Days = {
             "whole": (first, last),
             "day": (first, first),
+            "week": today.week(day=first),
             "around": (shifted(first, -AROUND_FESTIVAL), shifted(last, AROUND_FESTIVAL)),
             "eve": (shifted(first, -AROUND_FESTIVAL), shifted(first, -1)),
             "day_before": (shifted(first, -1), shifted(first, -1)),
@@ -246,11 +249,29 @@ def _ranges(text: str, places: list[_Place], today: Today) -> Iterator[_Place]:
     while position < len(places):
         left = places[position]
         position += 1
-        if position < len(places) and (joined := _joined(text, left, places[position], today)):
+        if position == len(places):
+            yield left
+        elif joined := _joined(text, left, places[position], today):
             yield joined
             position += 1
         else:
+            places[position] = _beside(text, left, places[position])
             yield left
+
+
+def _beside(text: str, left: _Place, right: _Place) -> _Place:
+    """The right one of two in a list: of 上周一和周二, 去年10月和12月 both are of last week, of last year."""
+    recurring = right.found.recurring
+    if (
+        recurring is None
+        or left.found.order != recurring.order
+        or not _LIST.fullmatch(text[left.end : right.start][:GAP])
+    ):
+        return right
+    days = recurring.at_or_after(left.found.days[0])
+    if days is None:
+        return right
+    return replace(right, found=replace(right.found, days=days, recurring=None, order=recurring.order))
 
 
 def _joined(text: str, left: _Place, right: _Place, today: Today) -> _Place | None:

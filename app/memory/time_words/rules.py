@@ -29,9 +29,10 @@ class Rule:
 def rule(pattern: str, build: Builder, first: str = "") -> Rule:
     """A rule with its pattern compiled; patterns see small letters and simplified characters only.
 
-    ``first`` are the characters that it may begin with, for rules that are tried where a Chinese word begins.
+    Words of English end where Chinese begins, hence ASCII. ``first`` are the characters that it may begin with, for
+    rules that are tried where a Chinese word begins.
     """
-    return Rule(re.compile(pattern), build, frozenset(first))
+    return Rule(re.compile(pattern, re.ASCII), build, frozenset(first))
 
 
 NUMBER = f"[{CHARACTERS}]{{1,8}}"
