@@ -43,7 +43,8 @@ LOOK_BACK = 40
 """Characters before a word that may say whether it is a time."""
 
 _LEAD = re.compile(
-    r"\b(?:in|during|since|of|until|till|before|after|by|from|between|through|late|early|mid)[ -](?:the )?$"
+    r"\b(?:in|during|since|of|until|till|before|after|by|from|between|through|late|early|mid)[ -](?:the )?$",
+    re.ASCII,
 )
 _RANGE_LEAD = re.compile(r"\b(?:from|between)\b.*\b(?:to|and|until|till)[ ](?:the )?$", re.ASCII)
 
