@@ -1,4 +1,4 @@
-"""Lunar dates, festivals and solar terms (memory.md 4.2), against published calendars."""
+"""Lunar dates, festivals and solar terms (memory.md 4.2), against known dates."""
 
 from __future__ import annotations
 
