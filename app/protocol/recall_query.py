@@ -148,8 +148,8 @@ _POINTING_TEXT = (
 )
 _EMPTY_TEXT = (
     "什么 啥 谁 哪里 哪个 哪 多少 几 吗 吧 啊 呀 嘛 哦 嗯 了 的 地 得 是 有 没有 没 不 会 要 能 可以 别的 其他 其它 "
-    "说说 说 讲讲 讲 一点 一下 些 点 下 真的 确定 请 你 我 觉得 认为 知道 记得 意思 发生 做 想 来 去 又 就 也 都 到底 究竟 "
-    "事 事情 情况 时候 呗 给 看 看看 好 过 多 "
+    "说说 说 讲讲 讲 一点 一下 些 点 下 真的 确定 请 你 我 觉得 认为 知道 记得 意思 发生 做 想 来 去 又 就 也 都 "
+    "到底 究竟 事 事情 情况 时候 呗 给 看 看看 好 过 多 "
     "what who where when how happened happens happen is was were are did do does doing go going on tell say me us "
     "about the a an of in to for with one ones really ok okay please explain details detail you i know think remember "
     "not no yes any anything something there here can could would will had has have been came come later afterwards"

@@ -196,8 +196,12 @@ class Today:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a rule made of its words. ``recurring`` when the words leave open which occurrence is meant; ``ago`` when
-    they count back from now, so that 之前 behind them says nothing more."""
+    """What a rule made of its words.
+
+    ``recurring`` when the words leave open which occurrence is meant; ``ago`` when they count back from now, so that
+    之前 behind them says nothing more. ``order`` is that of ``Recurring`` for words that name the occurrence: what
+    stands beside them in a list is meant likewise.
+    """
 
     days: Days
     granularity: Granularity
@@ -208,6 +212,7 @@ class Found:
     ago: bool = False
     festival: bool = False
     future: bool = False
+    order: int = 0
 
 
 def one(day: date, confidence: float = 1.0, *, hours: tuple[int, int] | None = None, ago: bool = False) -> Found:

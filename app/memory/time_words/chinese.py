@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, timedelta
 
 from app.memory.time_words import calendar
@@ -25,12 +26,12 @@ _DAYS = {"大前": -3, "前": -2, "昨": -1, "今": 0, "明": 1, "后": 2, "大�
 _STEPS = {"大上": -2, "本": 0, "这": 0}
 
 SOFT_WORDS = {
-    "最近": 7, "近日": 7, "这几天": 7, "前几天": 7, "这几日": 7, "前几日": 7, "这些天": 7, "几天前": 9, "这两天": 3,
+    "最近": 7, "近日": 7, "这几天": 7, "前几天": 7, "这几日": 7, "前几日": 7, "这些天": 7, "这两天": 3,
     "前两天": 4, "前些天": 14, "前些日子": 30, "这些日子": 30, "近期": 30, "近来": 30, "前阵子": 30, "前一阵子": 30,
     "前一阵": 30, "前段时间": 30, "前一段时间": 30, "前段日子": 30, "这阵子": 30, "这一阵子": 30, "这段时间": 30,
     "最近这段时间": 30, "最近一段时间": 30, "近一段时间": 30, "这段日子": 30, "不久前": 30, "前不久": 30,
-    "不久之前": 30, "不久以前": 30, "之前": 30, "早前": 30, "日前": 7, "近年": 1826, "近年来": 1826, "近些年": 1826, "这些年": 1826,
-    "前些年": 1826,
+    "不久之前": 30, "不久以前": 30, "之前": 30, "早前": 30, "日前": 7, "近年": 1826,
+    "近年来": 1826, "近些年": 1826, "这些年": 1826, "前些年": 1826,
 }  # fmt: skip
 """Words for a stretch up to today without an edge -> how many days it has."""
 
@@ -44,7 +45,7 @@ VAGUE_DAYS = {"天": 7, "日": 7, "周": 30, "月": 180, "年": 1826, "季": 365
 _UNIT = r"(?P<unit>天|日|周|星期|礼拜|(?<=[个半多])月|年|小时|钟头|分钟|季度)"
 _COUNT = (
     rf"(?P<count>好几|几十|几|数|半|{NUMBER}[多来几]?)(?P<piece>个)?(?P<half>半)?(?P<more>多)?{_UNIT}"
-    r"(?P<half_behind>半)?"
+    r"(?P<half_behind>半)?(?P<more_behind>多)?"
 )
 
 
@@ -65,7 +66,7 @@ def _week(match: Match, today: Today) -> Found | None:
         return Found(today.week(weeks), "week")
     if weekday == "末":
         return Found(today.weekend(weeks), "weekend")
-    return one(today.weekday(WEEKDAYS[weekday], weeks))
+    return replace(one(today.weekday(WEEKDAYS[weekday], weeks)), order=1)
 
 
 def _weekday(match: Match, today: Today) -> Found | None:
@@ -82,7 +83,7 @@ def _month(match: Match, today: Today) -> Found | None:
         return Found(calendar.month_part(days, month_part_name(match["part"])), "part")
     if match["day"]:
         day = number(match["day"])
-        return None if day is None or day > days[1].day or day < 1 else one(days[0].replace(day=day))
+        return None if day is None or day > days[1].day or day < 1 else replace(one(days[0].replace(day=day)), order=2)
     return Found(days, "month")
 
 
@@ -140,7 +141,7 @@ def _amount(match: Match) -> tuple[tuple[int, int] | None, bool]:
     if match["count"] == "半":
         return (0, 0), True
     amount = count(match["count"])
-    if amount and (match["more"] or (match["count"][-1] == "多" and amount[0] == amount[1])):
+    if amount and (match["more"] or match["more_behind"] or (match["count"][-1] == "多" and amount[0] == amount[1])):
         amount = amount[0], amount[1] + 1
     return amount, half
 
@@ -270,13 +271,16 @@ _DIRECTION = (
     r"|来(?![自到了说的回看源访]))"
 )
 
+_VAGUE_FIRST = "半几数好"
+
 COUNT_RULES: tuple[Rule, ...] = (
-    rule(rf"{_COUNT}{_DIRECTION}", _counted),
-    rule(rf"(?P<years>{NUMBER})年[零又]?(?P<months>{NUMBER})个月(?P<direction>[之以]?前|[之以]?后)", _year_and_months),
+    rule(rf"{_COUNT}{_DIRECTION}", _counted, _VAGUE_FIRST),
+    rule(rf"(?P<years>{NUMBER})年[零又]?(?P<months>{NUMBER})个月(?P<direction>[之以]?[前后])", _year_and_months),
     rule(
         rf"(?P<low>{NUMBER})(?:个)?(?:天|周|月|年)?[ ]?(?:到|至|~|-)[ ]?(?P<high>{NUMBER})(?:个)?{_UNIT}"
         r"(?P<direction>[之以]?前|[之以]?后)",
         _two_counts,
+        _VAGUE_FIRST,
     ),
 )  # fmt: skip
 """Those that begin with a number, or with 半, 几, 数, 好几."""
@@ -285,29 +289,34 @@ _DAY_WORD = (
     r"(?:(?P<day>大前|(?<![当目之以])前(?!天[气空生])|昨|今|明(?!日方舟)|(?<!先天)大?后(?!天[气努]))"
     r"(?P<rest>天(?!气预)|[日儿](?!记[^录]|报|头条|常)|早上?|晨|晚上?|夜))"
 )
-_STEP = r"(?<![早晚])(?P<step>上{1,3}|大上|本|这|下{1,3})"
+_STEP = r"(?<![早晚网路线街身楼手船车床])(?P<step>上{1,3}|大上|本|这|下{1,3})"
+_STEP_FIRST = "上大本这下"
 _SOFT = "|".join(
     _SOFT_BEFORE.get(word, "") + word + _SOFT_GUARDS.get(word, "") for word in sorted(SOFT_WORDS, key=len, reverse=True)
 )
 
 WORD_RULES: tuple[Rule, ...] = (
-    rule(_DAY_WORD, _day_word),
+    rule(_DAY_WORD, _day_word, "大前昨今明后"),
     rule(
         rf"{_STEP}(?:一?个|一)?(?:周|星期|礼拜)(?:(?P<weekday>末|{WEEKDAY})"
-        rf"|的?(?:周|星期|礼拜)(?P<weekday_again>末|{WEEKDAY}))?",
+        rf"|的?(?:周|星期|礼拜)(?P<weekday_again>末|{WEEKDAY})|(?![围边期岁旋]))",
         _week,
+        _STEP_FIRST,
     ),
-    rule(rf"(?<![每逢个{CHARACTERS}])(?:周|星期|礼拜)(?P<weekday>末|{WEEKDAY})", _weekday),
-    rule(rf"{_STEP}(?:一?个|一)?月份?(?:的?(?:(?P<part>{MONTH_PART})|(?P<day>{NUMBER}){DAY_SIGN}))?", _month),
-    rule(rf"(?<![{CHARACTERS}每本这上下个])(?P<part>月[初底末](?![中恋级步下层])|[上中下]旬)", _month_part),
-    rule(rf"{_STEP}(?:一?个|一)?季度", _quarter),
-    rule(r"[上下]半月", _half_month),
+    rule(rf"(?<![每逢个{CHARACTERS}])(?:周|星期|礼拜)(?P<weekday>末|{WEEKDAY})", _weekday, "周星礼"),
+    rule(
+        rf"{_STEP}(?:一?个|一)?月份?(?:的?(?:(?P<part>{MONTH_PART})|(?P<day>{NUMBER}){DAY_SIGN}))?", _month, _STEP_FIRST
+    ),
+    rule(rf"(?<![{CHARACTERS}每本这上下个])(?P<part>月[初底末](?![中恋级步下层])|[上中下]旬)", _month_part, "月上中下"),
+    rule(rf"{_STEP}(?:一?个|一)?季度", _quarter, _STEP_FIRST),
+    rule(r"[上下]半月", _half_month, "上下"),
     rule(
         rf"(?<![接靠附亲临将最新远邻])(?P<lead>近|最近|过去|这|前|头|接下来|未来|今后|往后)(?:的|这)?(?:大概|大约|约)?{_COUNT}"
         r"(?:以来|来|之?[里内]|之?间|的?时间)?(?![前后])",
         _span,
+        "近最过这前头接未今往",
     ),
-    rule(_SOFT, _soft),
+    rule(_SOFT, _soft, "".join(word[0] for word in SOFT_WORDS)),
 )
 """Those that begin with a word."""
 

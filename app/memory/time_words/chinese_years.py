@@ -61,7 +61,7 @@ _COMMON = (
 INSIDE = (
     rf"(?:{_MONTH}|{_COMMON}|(?P<end>年?(?:初(?![中恋级步学一二三])|中(?![国文秋午学心医东央间途止奖华])|[底末]))"
     rf"|(?P<festival>{_FESTIVALS})|(?P<bare_season>[春夏秋冬](?![节晚运游分至装令眠衣雨风招]))"
-    r"|(?P<same>今天|今日|这一天|这个时候|这时候|此时|同期))"
+    r"|(?P<same>今天|今日|这一天|这个时候|这时候|此时|同期|这个月|本月))"
 )
 ALONE = (
     rf"(?:{_MONTH}|{_COMMON}"
@@ -98,6 +98,8 @@ def inside_year(match: Match, today: Today) -> Inside | None:
 
 
 def _same_day(name: str, today: Today) -> Inside:
+    if name in ("这个月", "本月"):
+        return lambda year: calendar.month(year, today.day.month), "month", 1.0
     around = 0 if name in ("今天", "今日", "这一天") else 15
 
     def make(year: int) -> Days:
@@ -122,7 +124,7 @@ def _month(match: Match) -> Inside | None:
     if month is None:
         return None
     written = match["lunar_day"] or (match["day"] or "")
-    is_festival = (name, match["day"]) == ("八", "十五") and not match["sign"]
+    is_festival = (name, match["day"]) in (("八", "十五"), ("三", "三")) and not match["sign"]
     lunar = era[:1] in ("农", "阴", "旧") if era else bool(match["lunar_day"] or name in _LUNAR_MONTHS or is_festival)
     if lunar or match["leap"]:
         return _lunar_month(month, written, leap=bool(match["leap"]))
@@ -193,8 +195,8 @@ def _in_a_year(match: Match, today: Today) -> Found | None:
     days = in_year(make, year, today, relative=relative)
     if days is None:
         return None
-    soft = match["same"] is not None and days[0] != days[1]
-    return Found(days, granularity, max(confidence, 0.9), soft=soft, festival=match["festival"] is not None)
+    soft = match["same"] is not None and granularity == "range"
+    return Found(days, granularity, max(confidence, 0.9), soft=soft, festival=match["festival"] is not None, order=3)
 
 
 def _full_year(short: str, today: Today) -> int:
@@ -291,14 +293,15 @@ def _day_range(match: Match, today: Today) -> Found | None:
     return None if days is None else Found(days, "range")
 
 
+_YEAR_FIRST = "大前去今本这明后上下公"
 _TO = r"[ ]?(?:到|至|~|-)[ ]?"
 
 YEAR_RULES: tuple[Rule, ...] = (
-    rule(rf"{_YEAR}(?:的?(?P<inside>{INSIDE}))?", _in_a_year),
+    rule(rf"{_YEAR}(?:的?(?P<inside>{INSIDE}))?", _in_a_year, _YEAR_FIRST),
     rule(rf"(?:(?P<relative>大前年|前年|去年|今年|明年)的?|(?P<year>[12][0-9]{{3}})年)?(?P<month>{NUMBER})月"
-         rf"(?P<low>{NUMBER})[号日]?{_TO}(?P<high>{NUMBER}){DAY_SIGN}", _day_range),
+         rf"(?P<low>{NUMBER})[号日]?{_TO}(?P<high>{NUMBER}){DAY_SIGN}", _day_range, _YEAR_FIRST),
     rule(rf"(?P<in_year>大前年|前年|去年|今年|明年)的?(?P<low>{NUMBER})月?{_TO}(?P<high>{NUMBER})(?P<unit>月份?)"
-         rf"(?![{CHARACTERS}初中底末上下])", _number_range),
+         rf"(?![{CHARACTERS}初中底末上下])", _number_range, _YEAR_FIRST),
 )  # fmt: skip
 """Those that begin with a word for a year."""
 
@@ -319,5 +322,5 @@ WORD_YEAR_RULES: tuple[Rule, ...] = (rule(ALONE, _alone),)
 """Festivals, seasons, lunar months and the like by their first character."""
 
 FIRST_CHARACTERS = frozenset(name[0] for name in CHINESE) | frozenset(
-    "大前去上今本这明下后正冬腊闰农阴旧公阳新春夏秋初仲盛深寒暑第年q"
+    "大前去上今本这明下后正冬腊闰农阴旧公阳新春夏秋初仲盛深寒暑第年"
 )

@@ -176,6 +176,10 @@ def _weekday_of_week(match: Match, today: Today) -> Found | None:
     return one(today.weekday(WEEKDAYS[match["weekday"]], STEPS[match["step"]]))
 
 
+def _weekend(match: Match, today: Today) -> Found | None:
+    return calendar.latest(calendar.weekly(5, 2), today, "weekend", 0.8)
+
+
 def _weekday(match: Match, today: Today) -> Found | None:
     """Friday and last Friday are the last one before today, this Friday is of this week, next Friday the next one."""
     recurring = calendar.weekly(WEEKDAYS[match["weekday"]])
@@ -234,15 +238,17 @@ NUMBERS: tuple[Rule, ...] = (
 WORDS: tuple[Rule, ...] = (
     *_COUNTED,
     rule(
-        r"(?P<word>the day before yesterday|day before yesterday|the day after tomorrow|day after tomorrow|today|tonight"
-        r"|yesterday|tomorrow|last night|this (?:morning|afternoon|evening))\b",
+        r"(?P<word>the day before yesterday|day before yesterday|the day after tomorrow|day after tomorrow|today"
+        r"|tonight|yesterday|tomorrow|last night|this (?:morning|afternoon|evening))\b",
         _day_word,
     ),
     rule(rf"(?P<lead>last|past|previous|preceding|next|coming|following) {_COUNT}{_UNIT}", _span),
-    rule(rf"(?P<lead>past|coming)(?P<count>) {_UNIT}", _span),
+    rule(rf"(?P<lead>past|coming)(?P<count>) (?!weekend){_UNIT}", _span),
     rule(r"(?P<lead>last|past|next)(?P<count>) (?P<unit>decade|fortnight)\b", _span),
     rule(rf"in {_COUNT}{_UNIT}(?!')(?P<half> and a half)?", _counted),
     rule(rf"(?:{PART})?{STEP} {_UNITS_STEP}", _unit_step),
+    rule(r"(?P<step>past) (?P<unit>weekend)\b", _unit_step),
+    rule(r"the weekend\b", _weekend),
     rule(rf"the {_UNITS_STEP} before (?P<before>)(?P<step>last)\b", _unit_step),
     rule(rf"(?:the )?(?P<weekday>{_WEEKDAY_FULL})(?: of)? {STEP} week\b", _weekday_of_week),
     rule(rf"{STEP} week(?:'s)?(?: on)? (?P<weekday>{_WEEKDAY_ANY})\b", _weekday_of_week),

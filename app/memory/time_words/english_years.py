@@ -21,7 +21,7 @@ MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES, 1)} | {
 } | {"sept": 9}  # fmt: skip
 _SEASONS = {"spring": "spring", "summer": "summer", "fall": "autumn", "autumn": "autumn", "winter": "winter"}
 _QUARTERS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
-STEPS = {"last": -1, "previous": -1, "this": 0, "current": 0, "next": 1, "coming": 1}
+STEPS = {"last": -1, "previous": -1, "this": 0, "current": 0, "next": 1, "coming": 1, "past": -1}
 PARTS = {"early": "early", "beginning": "early", "start": "early", "mid": "mid", "middle": "mid", "late": "late"}
 PARTS |= {"end": "late"}
 STEP = r"(?P<step>last|previous|this|current|next|coming)"
@@ -43,9 +43,10 @@ LOOK_BACK = 40
 """Characters before a word that may say whether it is a time."""
 
 _LEAD = re.compile(
-    r"\b(?:in|during|since|of|until|till|before|after|by|from|between|through|late|early|mid)[ -](?:the )?$"
+    r"\b(?:in|during|since|of|until|till|before|after|by|from|between|through|late|early|mid)[ -](?:the )?$",
+    re.ASCII,
 )
-_RANGE_LEAD = re.compile(r"\b(?:from|between)\b.*\b(?:to|and|until|till)[ ](?:the )?$")
+_RANGE_LEAD = re.compile(r"\b(?:from|between)\b.*\b(?:to|and|until|till)[ ](?:the )?$", re.ASCII)
 
 
 def _stepped(step: str, recurring: Recurring, today: Today, granularity: Granularity) -> Found | None:

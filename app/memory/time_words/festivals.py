@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 from app.memory.time_words.calendar import Days, easter, nth_weekday, shifted
@@ -26,19 +27,32 @@ WEATHER_TERMS = frozenset({"雨水", "大雪", "小雪", "霜降", "谷雨", "�
 """Those that mean weather or other things as well."""
 
 
+@lru_cache(maxsize=256)
+def _lunar_months(year: int) -> dict[int, Days]:
+    """First and last days of the months of a lunar year; leap months have negative numbers. Takes milliseconds."""
+    from lunar_python import LunarYear, Solar
+
+    months: dict[int, Days] = {}
+    found: Any
+    for found in LunarYear.fromYear(year).getMonths():
+        if found.getYear() == year:
+            solar: Any = Solar.fromJulianDay(found.getFirstJulianDay())
+            first = date(solar.getYear(), solar.getMonth(), solar.getDay())
+            months[found.getMonth()] = first, shifted(first, found.getDayCount() - 1)
+    return months
+
+
 def lunar_date(year: int, month: int, day: int, *, leap: bool = False) -> date | None:
     """The day of a lunar date; None when that month or day does not exist. Day 0 is the month's last day."""
-    from lunar_python import LunarMonth, Solar
-
-    if year not in LUNAR_YEARS or not 1 <= month <= LAST_MONTH:
+    if year not in LUNAR_YEARS:
         return None
-    found: Any = LunarMonth.fromYm(year, -month if leap else month)
-    if found is None or not 0 <= day <= found.getDayCount():
+    days = _lunar_months(year).get(-month if leap else month)
+    if days is None or not 0 <= day <= (days[1] - days[0]).days + 1:
         return None
-    solar: Any = Solar.fromJulianDay(found.getFirstJulianDay())
-    return shifted(date(solar.getYear(), solar.getMonth(), solar.getDay()), (day or found.getDayCount()) - 1)
+    return shifted(days[0], day - 1) if day else days[1]
 
 
+@lru_cache(maxsize=256)
 def solar_term(year: int, name: str) -> date | None:
     """The day on which a solar term begins; ``name`` is one of SOLAR_TERMS."""
     from lunar_python import Solar

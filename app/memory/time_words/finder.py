@@ -19,24 +19,28 @@ from app.memory.time_words.numerals import CHARACTERS, MAX_CHARACTERS, WORDS, en
 from app.memory.time_words.rules import HOURS, NUMBER, Match, Rule
 from app.memory.time_words.spans import EARLIEST, MAX_CANDIDATES, MAX_SPANS, TimeSpan, WeekStart
 
-_NUMBER_RULES = (
-    *numeric.RULES,
-    *chinese.COUNT_RULES,
-    *chinese_years.NUMBER_YEAR_RULES,
-    *english.NUMBERS,
-    *english_years.NUMBERS,
-)
+_NUMERAL_RULES = (*chinese.COUNT_RULES, *chinese_years.NUMBER_YEAR_RULES)
+_DIGIT_RULES = (*numeric.RULES, *_NUMERAL_RULES, *english.NUMBERS, *english_years.NUMBERS)
 _ENGLISH_RULES = (*english.WORDS, *english_years.WORDS)
-_WORD_RULES = (
-    *chinese.WORD_RULES, *chinese.COUNT_RULES, *chinese_years.YEAR_RULES, *chinese_years.WORD_YEAR_RULES,
-)  # fmt: skip
-_FIRST = "".join(sorted(chinese.FIRST_CHARACTERS | chinese_years.FIRST_CHARACTERS - frozenset("q")))
+_ALL_WORD_RULES = (
+    *chinese.WORD_RULES,
+    *chinese.COUNT_RULES,
+    *chinese_years.YEAR_RULES,
+    *chinese_years.WORD_YEAR_RULES,
+)
+_FIRST = "".join(sorted(chinese.FIRST_CHARACTERS | chinese_years.FIRST_CHARACTERS))
+_WORD_RULES = {
+    character: tuple(rule for rule in _ALL_WORD_RULES if not rule.first or character in rule.first)
+    for character in _FIRST
+}
+"""Character -> rules that may begin with it, in the order in which equally long ones win."""
+
 _TOKEN = re.compile(rf"[{CHARACTERS}]+|[a-z]+|[{_FIRST}]")
 _NUMERAL = re.compile(rf"[{CHARACTERS}]")
 _FURTHER_FIRST = (
     "the day today tonight yesterday tomorrow last this past previous preceding next coming following current in "
-    "on half couple few several many first second third fourth q h early mid late beginning start middle end recently lately "
-    "these some not spring summer fall autumn winter twenty thirty forty fifty sixty seventy eighty ninety"
+    "on half couple few several many first second third fourth q h early mid late beginning start middle end recently "
+    "lately these some not spring summer fall autumn winter twenty thirty forty fifty sixty seventy eighty ninety"
 )
 _ENGLISH_FIRST = frozenset(WORDS) | frozenset(english_years.MONTHS) | frozenset(english.WEEKDAYS) | frozenset(
     _FURTHER_FIRST.split()
@@ -49,11 +53,12 @@ _CHINESE_HOURS = re.compile(
 )
 _ENGLISH_HOURS = re.compile(
     r"(?: in the| at)? (?P<period>morning|afternoon|evening|night|noon)\b"
-    r"|(?: at)? (?P<hour>[0-9]{1,2})(?::[0-9]{2})? ?(?P<half>am|pm|a\.m\.|p\.m\.)(?![a-z])"
+    r"|(?: at)? (?P<hour>[0-9]{1,2})(?::[0-9]{2})? ?(?P<half>am|pm|a\.m\.|p\.m\.)(?![a-z])",
+    re.ASCII,
 )
 _FESTIVAL_BEHIND = re.compile(
     r"(?P<whole>期间|假期|假日|长假)|(?:的?(?P<day>当天|那天|那日|这天))|(?P<around>前后)|(?P<eve>前夕)"
-    r"|(?P<day_before>前一天|前一晚)|(?P<day_after>第二天|后一天)"
+    r"|(?P<week>那周|当周|那一周|那个星期|那个礼拜)|(?P<day_before>前一天|前一晚)|(?P<day_after>第二天|后一天)"
     r"|(?P<before>前(?![后夕面往天一]))|(?P<after>后(?![面来天一]))"
 )
 _BEHIND = re.compile(
@@ -61,11 +66,12 @@ _BEHIND = re.compile(
     r"|(?P<from>起(?![床来身飞])|开始)"
 )
 _FROM_BEFORE = re.compile(r"(?:从|自从?|打)(?:大概|大约)?$")
-_ENGLISH_BEFORE = re.compile(r"\b(?P<word>since|after|before|until|till) (?:the )?$")
+_ENGLISH_BEFORE = re.compile(r"\b(?P<word>since|after|before|until|till) (?:the )?$", re.ASCII)
 _TO = re.compile(r"[ ]?(?:,[ ]?)?(?:一直|直)?(?:到|至|~|-{1,2}|→|to|until|till|through|thru|up to)[ ]?(?:the |了)?")
 _AND = re.compile(r"[ ]?(?:和|与|跟|and)[ ](?:the )?|[ ]?(?:和|与|跟)[ ]?")
+_LIST = re.compile(r"[ ]?(?:和|与|跟|、|及|以及|还有|或|或者|,|and|or|, and)[ ]?")
 _BETWEEN_BEHIND = re.compile(r"(?:这段时间)?(?:之间|间(?!隔))")
-_BETWEEN_BEFORE = re.compile(r"\bbetween (?:the )?$")
+_BETWEEN_BEFORE = re.compile(r"\bbetween (?:the )?$", re.ASCII)
 AROUND_FESTIVAL = 3
 """Days on either side of 中秋前后."""
 BESIDE_FESTIVAL = 14
@@ -126,10 +132,12 @@ def _places(text: str, today: Today) -> Iterator[_Place]:
 
 def _rules_for(word: str) -> Iterable[Rule]:
     if "a" <= word[0] <= "z":
-        return _ENGLISH_RULES if word in _ENGLISH_FIRST else chinese_years.WORD_YEAR_RULES if word == "q" else ()
-    if _NUMERAL.match(word):
-        return _NUMBER_RULES if len(word) <= MAX_CHARACTERS else ()
-    return _WORD_RULES
+        return _ENGLISH_RULES if word in _ENGLISH_FIRST else ()
+    if not _NUMERAL.match(word):
+        return _WORD_RULES[word]
+    if len(word) > MAX_CHARACTERS:
+        return ()
+    return _DIGIT_RULES if word[0] <= "9" else _NUMERAL_RULES
 
 
 def _longest(text: str, start: int, rules: Iterable[Rule]) -> tuple[Match | None, Rule | None]:
@@ -162,12 +170,8 @@ def _with_hours(text: str, position: int, found: Found) -> tuple[int, Found]:
         return position, found
     if match["period"]:
         return match.end(), replace(found, hours=HOURS[match["period"]])
-    half = HOURS["night"] if match["half"][0] == "p" else HOURS["morning"]
-    hour = english_number(match["hour"])
-    if hour == 12:
-        hour = 12 if match["half"][0] == "p" else 0
-        return match.end(), replace(found, hours=(hour, hour + 1))
-    return match.end(), replace(found, hours=_hour(hour, half))
+    hour = (english_number(match["hour"]) or 0) % 12 + (12 if match["half"][0] == "p" else 0)
+    return match.end(), replace(found, hours=(hour, hour + 1))
 
 
 def _hour(hour: int | None, part: tuple[int, int] | None) -> tuple[int, int] | None:
@@ -192,6 +196,7 @@ def _with_words_around(text: str, start: int, end: int, found: Found, today: Tod
         days: Days = {
             "whole": (first, last),
             "day": (first, first),
+            "week": today.week(day=first),
             "around": (shifted(first, -AROUND_FESTIVAL), shifted(last, AROUND_FESTIVAL)),
             "eve": (shifted(first, -AROUND_FESTIVAL), shifted(first, -1)),
             "day_before": (shifted(first, -1), shifted(first, -1)),
@@ -244,11 +249,29 @@ def _ranges(text: str, places: list[_Place], today: Today) -> Iterator[_Place]:
     while position < len(places):
         left = places[position]
         position += 1
-        if position < len(places) and (joined := _joined(text, left, places[position], today)):
+        if position == len(places):
+            yield left
+        elif joined := _joined(text, left, places[position], today):
             yield joined
             position += 1
         else:
+            places[position] = _beside(text, left, places[position])
             yield left
+
+
+def _beside(text: str, left: _Place, right: _Place) -> _Place:
+    """The right one of two in a list: of 上周一和周二, 去年10月和12月 both are of last week, of last year."""
+    recurring = right.found.recurring
+    if (
+        recurring is None
+        or left.found.order != recurring.order
+        or not _LIST.fullmatch(text[left.end : right.start][:GAP])
+    ):
+        return right
+    days = recurring.at_or_after(left.found.days[0])
+    if days is None:
+        return right
+    return replace(right, found=replace(right.found, days=days, recurring=None, order=recurring.order))
 
 
 def _joined(text: str, left: _Place, right: _Place, today: Today) -> _Place | None:

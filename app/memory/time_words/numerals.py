@@ -77,7 +77,7 @@ def _with_units(text: str) -> int | None:
         if (unit := UNITS.get(character)) is not None:
             if unit >= above or digit == 0:
                 return None
-            if digit is None and not (unit == 10 and (place == 0 or text[place - 1] in "零〇")):
+            if digit is None and not (unit == 10 and (place == 0 or (place > 1 and text[place - 1] in "零〇"))):
                 return None
             total += (1 if digit is None else digit) * unit
             digit, above = None, unit

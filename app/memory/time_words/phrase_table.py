@@ -48,14 +48,14 @@ _PHRASES: dict[str, tuple[_Days, Granularity]] = {
 """Longest first, which is the order in which they are looked for."""
 
 _ONES = "一二三四五六七八九十"
-_COUNT = f"([0-9]+|[{_ONES}])"
+MAX_DIGITS = 6
+"""Of a number in a pattern: as many units as a longer one says lie outside of every calendar."""
+_COUNT = f"((?<![0-9])[0-9]{{1,{MAX_DIGITS}}}|[{_ONES}])"
 _WEEKDAYS = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "日": 6, "天": 6}
-MAX_DIGITS = 5
-"""Of a number in a pattern: more units than that lie outside of every calendar."""
 
 
 def _number(text: str) -> int:
-    return int(text[:MAX_DIGITS]) if text.isascii() else _ONES.index(text) + 1
+    return int(text) if text.isascii() else _ONES.index(text) + 1
 
 
 def _weekday(text: str, today: Today) -> Days:

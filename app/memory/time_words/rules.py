@@ -23,11 +23,16 @@ class Rule:
 
     pattern: re.Pattern[str]
     build: Builder
+    first: frozenset[str] = frozenset()
 
 
-def rule(pattern: str, build: Builder) -> Rule:
-    """A rule with its pattern compiled; patterns see small letters and simplified characters only."""
-    return Rule(re.compile(pattern), build)
+def rule(pattern: str, build: Builder, first: str = "") -> Rule:
+    """A rule with its pattern compiled; patterns see small letters and simplified characters only.
+
+    Words of English end where Chinese begins, hence ASCII. ``first`` are the characters that it may begin with, for
+    rules that are tried where a Chinese word begins.
+    """
+    return Rule(re.compile(pattern, re.ASCII), build, frozenset(first))
 
 
 NUMBER = f"[{CHARACTERS}]{{1,8}}"

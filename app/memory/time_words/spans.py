@@ -16,7 +16,7 @@ stretch of days."""
 MAX_SPANS = 64
 """Spans that are taken from one text; what follows is not read."""
 
-MAX_CANDIDATES = 512
+MAX_CANDIDATES = 256
 """Places of one text that are looked at closely, those without a valid date included: a lunar date costs up to a
 millisecond."""
 
