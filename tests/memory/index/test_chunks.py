@@ -87,7 +87,7 @@ def test_d80_one_changed_line_of_a_diary_note_touches_at_most_two_chunks() -> No
 
 
 def test_d80_an_edit_of_a_long_note_moves_no_border_further_on() -> None:
-    """In notes of many chunks a border line may come or go: of these edits at most 15 in 600 make more than two chunks new."""
+    """A line that is a border may come or go: of these edits at most 15 in 600 make more than two chunks new."""
     rng = random.Random(3)
     counts = Counter(touched(rng, 40, 4) for _ in range(600))
     assert max(counts) <= 5
