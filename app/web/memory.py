@@ -23,6 +23,8 @@ _CHECK = described(
     (400, 404, 408, 413, 503),
 )
 
+_REBUILD = described("application/json", {"type": "object"}, "Nothing has to be said", (404, 503))
+
 
 def memory_routes(services: Services) -> APIRouter:
     """The routes of this group."""
@@ -49,7 +51,7 @@ def memory_routes(services: Services) -> APIRouter:
         async with running:
             return JsonResponse(await services.memory.index.check(repair=repair))
 
-    @router.post("/v1/memory/rebuild", summary="Make the index of notes anew from the files")
+    @router.post("/v1/memory/rebuild", summary="Make the index of notes anew from the files", openapi_extra=_REBUILD)
     async def rebuild() -> Response:
         async with running:
             return JsonResponse(await services.memory.index.rebuild())
