@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.errors import both
 from app.memory.index.database import IndexBrokenError, IndexUnavailableError
 from app.memory.index.known_files import NEVER_NS, KnownFile, known_below, known_files, use_reading_rules
 from app.memory.index.memory_index import MemoryIndex
@@ -288,8 +289,9 @@ class Sync:
         text = rules.reading()
         if await self._index.database.write(lambda connection: use_reading_rules(connection, text)):
             log.info("notes are read by other rules now: all of them are read anew")
+            self._scan = True
+        self._scan = self._scan or self._used_rules is not None
         self._used_rules = rules
-        self._scan = True
 
     async def _look_at_all(self, rules: NoteRules) -> None:
         begun = time.perf_counter()
@@ -298,7 +300,7 @@ class Sync:
         found = await asyncio.to_thread(look_at, root, rules)
         self._told_faults(found)
         if "" in found.faults and not found.files:
-            raise IndexUnavailableError(f"{root}: {found.faults['']}")
+            raise _no_root(root)
         self._folders = {folder: _when(changed, self._now_ns()) for folder, changed in found.folders.items()}
         self._bulk = deque(await asyncio.to_thread(_differences, found, known))
         self._scan = False
@@ -355,6 +357,10 @@ class Sync:
         self.state.faults = faults
 
 
+def _no_root(root: Path) -> IndexUnavailableError:
+    return IndexUnavailableError(both(f"日记目录 {root} 无法读取", f"the folder of notebooks, {root}, cannot be read"))
+
+
 def _when(moment: int, now_ns: int) -> int:
     """The time of a change, unless it is so near that another one could have the same."""
     return moment if now_ns - moment >= RACY_NS else NEVER_NS
@@ -390,7 +396,7 @@ def _read(root: Path, paths: list[str], known: dict[str, KnownFile], rules: Note
 
     read = _Read()
     if not root.is_dir():
-        raise IndexUnavailableError(f"{root} is no folder")
+        raise _no_root(root)
     size = 0
     for number, path in enumerate(paths):
         if size > MAX_BATCH_BYTES:
