@@ -1,8 +1,8 @@
 """``python -m bench.memory.scale``: vectors at 10,000, 100,000 and 1,000,000: build, memory, latency, recall@10.
 
-Synthetic vectors that are harder than well-separated clusters: all share a direction (as those of E5 do), topics overlap,
-sizes of topics are skewed, noise has many dimensions, and questions lie between notes. Each measurement runs in a
-process of its own. Unset OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE to measure numpy at its best.
+Synthetic vectors that are harder than well-separated clusters: all share a direction (as those of E5 do), topics
+overlap, sizes of topics are skewed, noise has many dimensions, and questions lie between notes. Each measurement runs
+in a process of its own. Unset OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE to measure numpy at its best.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Clusters:
 
     def questions(self, vectors: Matrix, count: int) -> Matrix:
         """Questions: half a note, half something else of any topic."""
-        chosen = vectors[self._dice.choice(len(vectors), count)]
+        chosen: Matrix = vectors[self._dice.choice(len(vectors), count)]
         return _unit(0.75 * chosen + 0.25 * self._vectors(count) + 0.35 * self._spread(count))
 
     def _vectors(self, count: int) -> Matrix:
@@ -67,7 +67,8 @@ class Clusters:
 
 
 def _unit(rows: NDArray[np.float64]) -> Matrix:
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    unit: Matrix = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return unit
 
 
 def make(folder: Path, count: int) -> None:
@@ -117,7 +118,9 @@ def measure(folder: Path, count: int, engine: str, build_cpu_seconds: float) -> 
     else:
         from usearch.index import Index
 
-        graph = Index(ndim=DIMENSION, metric="ip", dtype="f16", connectivity=16, expansion_add=128, expansion_search=128)
+        graph = Index(
+            ndim=DIMENSION, metric="ip", dtype="f16", connectivity=16, expansion_add=128, expansion_search=128
+        )
         done = 0
         for begin in range(0, count, 10_000):
             end = min(count, begin + 10_000)

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.memory.embedders.embedder import Vector
+from app.memory.vectors.set_files import BUILDING_PREFIX, index_paths
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +40,9 @@ FRESH_SHARE = 8
 
 FRESH_ROWS = 20_000
 BUILD_SECONDS = 4 * 3600
+MOST_CANDIDATES = 4096
+"""Who wants more gets an exact search."""
+
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "PATH")
 
 Marks = NDArray[np.uint64]
@@ -63,6 +68,15 @@ class ApproximateIndex:
         known[:count] = (self.marks[:count] == marks[:count]) & (marks[:count] != 0)
         return known
 
+    def candidates(self, query: Vector, rows: NDArray[np.int64], marks: Marks, count: int) -> NDArray[np.int64]:
+        """Places in ``rows`` that are worth an exact score: about ``count`` near ones, and all that are new."""
+        allowed = np.zeros(len(marks), bool)
+        allowed[rows] = True
+        known = self.covers(marks)
+        chosen = allowed & ~known
+        chosen[self.nearest(query, allowed & known, max(RESCORED, count))] = True
+        return np.flatnonzero(chosen[rows])
+
     def nearest(self, query: Vector, allowed: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
         """About the ``count`` nearest of the allowed rows, in no order; fewer a filter leaves, more lists are read."""
         import faiss
@@ -73,7 +87,7 @@ class ApproximateIndex:
         bits = np.packbits(allowed, bitorder="little")
         selector = faiss.IDSelectorBitmap(len(bits), faiss.swig_ptr(bits))
         probes = min(MOST_PROBES, max(PROBES, PROBES * int(self.index.ntotal) // left))
-        parameters = faiss.SearchParametersIVF(sel=selector, nprobe=probes)
+        parameters = faiss.SearchParametersIVF(sel=selector, nprobe=probes)  # type: ignore[call-arg]
         _, found = self.index.search(query.reshape(1, -1), min(count, left), params=parameters)
         rows: NDArray[np.int64] = found[0]
         return rows[rows >= 0]
@@ -84,7 +98,7 @@ def load(folder: Path, set_id: int) -> ApproximateIndex | None:
 
     A damaged file is never given to faiss, which trusts what it reads.
     """
-    index_path, marks_path = _paths(folder, set_id)
+    index_path, marks_path = index_paths(folder, set_id)
     try:
         with np.load(marks_path, allow_pickle=False) as kept:
             marks, digest = kept["marks"], kept["digest"].tobytes()
@@ -101,18 +115,12 @@ def load(folder: Path, set_id: int) -> ApproximateIndex | None:
         return None
 
 
-def remove(folder: Path, set_id: int) -> None:
-    """The set is gone. Blocking."""
-    for path in _paths(folder, set_id):
-        path.unlink(missing_ok=True)
-
-
 async def build(folder: Path, set_id: int, matrix: Path, dimension: int, marks: Marks) -> bool:
     """Build the index of these rows of the matrix in a process of its own, and save it; whether it is there.
 
     Ends the process when it is cancelled. Raises OSError without room for the files.
     """
-    work = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=".building-", dir=folder))
+    work = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=BUILDING_PREFIX, dir=folder))
     try:
         rows, out = work / "rows.npy", work / "index"
         await asyncio.to_thread(np.save, rows, np.flatnonzero(marks).astype(np.int64))
@@ -132,7 +140,7 @@ async def build(folder: Path, set_id: int, matrix: Path, dimension: int, marks: 
         await asyncio.to_thread(_publish, folder, set_id, out, marks)
         return True
     finally:
-        await asyncio.to_thread(_remove_folder, work)
+        await asyncio.to_thread(shutil.rmtree, work, True)
 
 
 async def _ended(process: asyncio.subprocess.Process) -> str:
@@ -156,7 +164,7 @@ async def _ended(process: asyncio.subprocess.Process) -> str:
 
 
 def _publish(folder: Path, set_id: int, out: Path, marks: Marks) -> None:
-    index_path, marks_path = _paths(folder, set_id)
+    index_path, marks_path = index_paths(folder, set_id)
     with out.open("rb") as file:
         digest = file_digest(file, "sha256").digest()
         os.fsync(file.fileno())
@@ -165,13 +173,3 @@ def _publish(folder: Path, set_id: int, out: Path, marks: Marks) -> None:
     # Either file alone is not whole: the digest in the second one says which first one it belongs to.
     out.replace(index_path)
     kept.replace(marks_path)
-
-
-def _paths(folder: Path, set_id: int) -> tuple[Path, Path]:
-    return folder / f"{set_id}.ivf", folder / f"{set_id}.marks.npz"
-
-
-def _remove_folder(work: Path) -> None:
-    for path in work.iterdir():
-        path.unlink(missing_ok=True)
-    work.rmdir()

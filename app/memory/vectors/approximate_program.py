@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from pathlib import Path
 
 LISTS_PER_ROOT = 4
 """Lists for each square root of the number of vectors (memory.md 9.2: 4000 for a million)."""
@@ -25,7 +26,7 @@ def build(matrix_path: str, dimension: int, rows_path: str, out: str) -> None:
     import numpy as np
 
     faiss.omp_set_num_threads(1)
-    capacity = os.path.getsize(matrix_path) // (4 * dimension)
+    capacity = Path(matrix_path).stat().st_size // (4 * dimension)
     matrix = np.memmap(matrix_path, np.float32, "r", shape=(capacity, dimension))
     rows = np.load(rows_path, allow_pickle=False)
     lists = max(1, min(round(LISTS_PER_ROOT * len(rows) ** 0.5), len(rows) // 40))
