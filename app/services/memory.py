@@ -16,6 +16,7 @@ from app.extend import Lifecycle, MemorySearch, PlaceholderSource, Preprocessor,
 from app.observe.bus import EventBus
 from app.services.completions import PlainCompletions
 from app.services.in_force import InForce
+from app.services.memory_index import IndexService
 from app.upstream.client import UpstreamClient
 
 
@@ -42,6 +43,9 @@ class Memory:
         self.routes: tuple[RouteSource, ...] = ()
         self.lifecycles: tuple[Lifecycle, ...] = ()
         self.for_plugins = MemoryForPlugins()
+
+        self.index = IndexService(around.in_force, around.events)
+        self.lifecycles += (self.index,)
 
 
 class MemoryForPlugins:

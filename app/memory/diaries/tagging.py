@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 
+from app.errors import VcpError
 from app.memory.diaries.tag_model import TagModel
 from app.protocol.diary import normalise_tags
 
@@ -29,8 +30,10 @@ _RETRIED = frozenset({500, 503})
 _TAGS = re.compile(r"\[\[Tag[:：]([^\r\n]*?)\]\]", re.IGNORECASE)
 
 
-class NoTagsError(Exception):
+class NoTagsError(VcpError):
     """There will be no tags for this note; the text says why."""
+
+    code = "no_tags"
 
 
 class _AgainError(Exception):
