@@ -45,7 +45,17 @@ from app.extend.plugins import (
     PluginTools,
     PluginWait,
 )
-from app.extend.prompts import Found, Piece, PlaceholderSource, Preprocessor, PromptContext, Stage, Trust
+from app.extend.prompts import (
+    SYSTEM_NOTE,
+    Filling,
+    Found,
+    Piece,
+    PlaceholderSource,
+    Preprocessor,
+    PromptContext,
+    Stage,
+    Trust,
+)
 from app.extend.questions import AnswerAction, People, PersonAnswer, PersonQuestion
 from app.extend.server import (
     Access,
@@ -92,6 +102,7 @@ __all__ = [
     "GROUPS",
     "LOCAL",
     "SERVER_ORIGIN",
+    "SYSTEM_NOTE",
     "Access",
     "AnswerAction",
     "ApprovalAsked",
@@ -119,6 +130,7 @@ __all__ = [
     "FetchedFile",
     "FileCopy",
     "FileFetcher",
+    "Filling",
     "FirstToken",
     "Found",
     "FoundCall",
