@@ -10,7 +10,7 @@ ARGS =
 WORKERS = -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-external lint format bench bench-full soak lock clean help
+.PHONY: run test test-external lint format bench bench-memory bench-full soak lock clean help
 
 run: ## start the server (without API_URL: with the built-in demo model)
 	@sh scripts/environment.sh run
@@ -52,6 +52,12 @@ bench-full: ## the same, longer and with more cases
 	$(PYTHON) -m bench.tool_groups
 	$(PYTHON) -m bench.mcp
 	$(PYTHON) -m bench.mcp_scale
+	$(PYTHON) -m bench.memory
+	$(PYTHON) -m bench.memory.scale
+
+bench-memory: ## how well memory finds what is asked for (public sets: VCP_BENCH_DATA=folder; the first run embeds for long)
+	@sh scripts/environment.sh test
+	$(PYTHON) -m bench.memory $(ARGS)
 
 soak: ## keep the server under load and watch memory, files and processes
 	@sh scripts/environment.sh test

@@ -17,17 +17,26 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from app.config.problem import Complaint
 from app.config.setting_kinds import (
     PASSED_THROUGH,
+    ChainFusion,
+    EmbedderChoice,
     Extension,
     Flag,
+    GateKind,
     Host,
+    MemoryVersion,
     Names,
     NativeMode,
     Networks,
     Origins,
     PassThroughs,
     Profile,
+    RerankerChoice,
+    RetrievalKind,
     Seconds,
+    TagBoost,
+    TimeParser,
     WebAddress,
+    WeekStart,
     ZoneName,
     shortened,
 )
@@ -51,8 +60,14 @@ _SECRETS = frozenset(
         "VCP_Key",
         "ToolSocketToken",
         "MCPOAuthSecret",
+        "RerankApi",
+        "AIMemoApi",
     }
 )
+
+
+_OTHER_NAMES = {"IGNORE_PREFIX": "IGNORE_PREFIXES", "IGNORE_SUFFIX": "IGNORE_SUFFIXES"}
+"""Settings that existing files also write in another way (memory.md 3.1); the name of the class wins."""
 
 
 class Settings(BaseSettings):
@@ -241,6 +256,66 @@ class Settings(BaseSettings):
     tag_model_max_tokens: int = Field(default=40_000, alias="TagModelMaxTokens", ge=1, le=10_000_000)
     tag_model_prompt: str = Field(default="TagMaster.txt", alias="TagModelPrompt")
 
+    # Memory
+    memory: Flag = Field(default=True, alias="Memory")
+    memory_embedder: EmbedderChoice = Field(default="auto", alias="MemoryEmbedder")
+    memory_reranker: RerankerChoice = Field(default="auto", alias="MemoryReranker")
+    memory_rerank_model: str = Field(default="", alias="MemoryRerankModel")
+    memory_declaration_tokens: int = Field(default=8000, alias="MemoryDeclarationTokens", ge=100, le=10_000_000)
+    memory_request_tokens: int = Field(default=24_000, alias="MemoryRequestTokens", ge=100, le=10_000_000)
+    recall_dates: Flag = Field(default=True, alias="RecallDates")
+    memory_reconcile_minutes: int = Field(default=10, alias="MemoryReconcileMinutes", ge=1, le=10_000)
+    memory_exact_vectors: int = Field(default=200_000, alias="MemoryExactVectors", ge=1_000, le=100_000_000)
+    memory_background_share: float = Field(default=0.5, alias="MemoryBackgroundShare", ge=0.05, le=1)
+    memory_embedder_idle_seconds: int = Field(default=900, alias="MemoryEmbedderIdleSeconds", ge=10, le=86_400)
+    memory_confirm_texts: int = Field(default=200, alias="MemoryConfirmTexts", ge=0, le=100_000_000)
+    memory_embedding_requests_per_minute: int = Field(
+        default=0, alias="MemoryEmbeddingRequestsPerMinute", ge=0, le=1_000_000
+    )
+    memory_embedding_daily_tokens: int = Field(default=0, alias="MemoryEmbeddingDailyTokens", ge=0, le=10_000_000_000)
+    memory_embedding_price: float = Field(default=0.0, alias="MemoryEmbeddingPrice", ge=0, le=100000)
+    memory_trash_days: int = Field(default=30, alias="MemoryTrashDays", ge=0, le=36_500)
+    memory_compat: MemoryVersion = Field(default="modern", alias="MemoryCompat")
+    memory_week_start: WeekStart = Field(default="auto", alias="MemoryWeekStart")
+    memory_time_parser: TimeParser = Field(default="auto", alias="MemoryTimeParser")
+    memory_tag_boost: TagBoost = Field(default="auto", alias="MemoryTagBoost")
+    memory_chain_fusion: ChainFusion = Field(default="auto", alias="MemoryChainFusion")
+    memory_retrieval: RetrievalKind = Field(default="auto", alias="MemoryRetrieval")
+    memory_gate: GateKind = Field(default="auto", alias="MemoryGate")
+    embedding_max_tokens: int = Field(default=8000, alias="WhitelistEmbeddingModelMaxToken", ge=64, le=1_000_000)
+    vectordb_dimension: int = Field(default=0, alias="VECTORDB_DIMENSION", ge=0, le=65_536)
+    tag_vectorize_concurrency: int = Field(default=5, alias="TAG_VECTORIZE_CONCURRENCY", ge=1, le=100)
+    knowledgebase_full_scan_on_startup: Flag = Field(default=True, alias="KNOWLEDGEBASE_FULL_SCAN_ON_STARTUP")
+    knowledgebase_root_path: str = Field(default="dailynote", alias="KNOWLEDGEBASE_ROOT_PATH")
+    knowledgebase_store_path: str = Field(default="VectorStore", alias="KNOWLEDGEBASE_STORE_PATH")
+    knowledgebase_max_batch_size: int = Field(default=50, alias="KNOWLEDGEBASE_MAX_BATCH_SIZE", ge=1, le=10_000)
+    knowledgebase_batch_window_ms: int = Field(default=2000, alias="KNOWLEDGEBASE_BATCH_WINDOW_MS", ge=10, le=600_000)
+    ignore_folders: Names = Field(default=("VCP论坛",), alias="IGNORE_FOLDERS")
+    ignore_prefixes: Names = Field(default=("已整理",), alias="IGNORE_PREFIXES")
+    ignore_suffixes: Names = Field(default=("夜伽",), alias="IGNORE_SUFFIXES")
+    tag_blacklist: Names = Field(default=(), alias="TAG_BLACKLIST")
+    tag_blacklist_super: Names = Field(default=(), alias="TAG_BLACKLIST_SUPER")
+    tag_expand_max_count: int = Field(default=30, alias="TAG_EXPAND_MAX_COUNT", ge=1, le=1_000)
+    rag_cache_max_size: int = Field(default=100, alias="RAG_CACHE_MAX_SIZE", ge=0, le=100_000)
+    rag_cache_ttl_ms: int = Field(default=3_600_000, alias="RAG_CACHE_TTL_MS", ge=0, le=604_800_000)
+    rag_query_cache_enabled: Flag = Field(default=True, alias="RAG_QUERY_CACHE_ENABLED")
+    embedding_cache_max_size: int = Field(default=500, alias="EMBEDDING_CACHE_MAX_SIZE", ge=0, le=100_000)
+    embedding_cache_ttl_ms: int = Field(default=7_200_000, alias="EMBEDDING_CACHE_TTL_MS", ge=0, le=604_800_000)
+    rerank_url: WebAddress = Field(default="", alias="RerankUrl")
+    rerank_api: str = Field(default="", alias="RerankApi", repr=False)
+    rerank_model: str = Field(default="", alias="RerankModel")
+    rerank_multiplier: float = Field(default=2.0, alias="RerankMultiplier", ge=1, le=20)
+    rerank_max_tokens_per_batch: int = Field(default=30_000, alias="RerankMaxTokensPerBatch", ge=500, le=1_000_000)
+    aimemo_model: str = Field(default="", alias="AIMemoModel")
+    aimemo_url: WebAddress = Field(default="", alias="AIMemoUrl")
+    aimemo_api: str = Field(default="", alias="AIMemoApi", repr=False)
+    aimemo_batch: int = Field(default=5, alias="AIMemoBatch", ge=1, le=50)
+    aimemo_max_tokens_per_batch: int = Field(default=60_000, alias="AIMemoMaxTokensPerBatch", ge=11_000, le=10_000_000)
+    aimemo_prompt: str = Field(default="", alias="AIMemoPrompt")
+    aimemo_cache_max_size: int = Field(default=50, alias="AIMEMO_CACHE_MAX_SIZE", ge=0, le=10_000)
+    aimemo_cache_ttl_ms: int = Field(default=1_800_000, alias="AIMEMO_CACHE_TTL_MS", ge=0, le=604_800_000)
+    base64_memo_limit: int = Field(default=5, alias="BASE64_MEMO_LIMIT", ge=0, le=100)
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -267,6 +342,9 @@ def read(environ: Mapping[str, str], file_keys: frozenset[str] = frozenset()) ->
     differ from a setting in capitals only, since those have no effect.
     """
     known = names()
+    environ = {_OTHER_NAMES[key]: value for key, value in environ.items() if key in _OTHER_NAMES} | {
+        key: value for key, value in environ.items() if value.strip() or key not in _OTHER_NAMES.values()
+    }
     # Text, not the types that the signature of Settings wants: its validators read it.
     values: dict[str, Any] = {name: environ[name].strip() for name in known if environ.get(name, "").strip()}
     reasons: dict[str, str] = {}

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 
 import httpx
 
+from app.extend.memory import PluginMemory
 from app.extend.prompts import PlaceholderSource, PromptContext
 from app.extend.server import DeclaredRoute
 from app.extend.shelves import PromptSource, ResourceSource
@@ -53,6 +54,14 @@ class PluginEmbeddings(Protocol):
 
     async def __call__(self, texts: Sequence[str], *, model: str | None = None) -> list[list[float]]:
         """One vector for each text, in their order. Raises ``VcpError`` when they cannot be made."""
+        ...
+
+
+class PluginCompletion(Protocol):
+    """Asks the model API for one plain completion: no prompt of the server, no tools, no rounds."""
+
+    async def __call__(self, body: Body) -> Json:
+        """The answer as the API gave it; ``stream`` must not be set. Raises ``VcpError``."""
         ...
 
 
@@ -119,7 +128,9 @@ class PluginContext:
     environ: Mapping[str, str]
     call_tool: PluginTools
     chat: PluginChat
+    complete: PluginCompletion
     embed: PluginEmbeddings
+    memory: PluginMemory
     push: PluginPush
     inform: PluginInform
     progress: PluginProgress

@@ -32,6 +32,7 @@ from app.extend import (
     Json,
     PluginContext,
     PluginEmbeddings,
+    PluginMemory,
     Pushed,
     ShelfChanged,
     ToolCall,
@@ -105,6 +106,10 @@ RunChat = Callable[[Body, CallContext], Awaitable[Json]]
 """Runs a turn of our own that stands at the given depth, for the given client; raises VcpError."""
 
 
+Complete = Callable[[Body, int], Awaitable[Json]]
+"""Asks the model API for a plain completion, for a chain of the given depth; raises VcpError."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerParts:
     """What plugins may use of the server; callables give the value of now."""
@@ -116,7 +121,9 @@ class ServerParts:
     password_wanted: Callable[[], bool]
     call_tool: CallTool
     chat: RunChat
+    complete: Complete
     embed: PluginEmbeddings
+    memory: PluginMemory
     events: EventSink
     auth_code: Callable[[], str | None]
     new_id: Callable[[str], str]
@@ -160,7 +167,9 @@ def make_context(
         environ=_Environment(parts.environ),
         call_tool=use.call_tool,
         chat=use.chat,
+        complete=use.complete,
         embed=parts.embed,
+        memory=parts.memory,
         push=use.push,
         inform=use.inform,
         progress=use.progress,
@@ -235,6 +244,11 @@ class _Use:
             return await self._parts.chat(body, context)
         finally:
             STANDING.reset(token)
+
+    async def complete(self, body: Body) -> Json:
+        """See ``PluginCompletion``."""
+        outer, _ = self._standing(None)
+        return await self._parts.complete(body, outer.depth + 1)
 
     def push(self, message_type: str, data: Json, *, target_client_type: str | None = None) -> None:
         """See ``PluginPush``."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from app.config.model_redirect import ModelRedirect
 from app.extend import Lifecycle, PlaceholderSource, Preprocessor, RouteSource, ToolSource
 from app.hub.approval.guard import Approvals
 from app.observe.bus import EventBus
+from app.services.completions import PlainCompletions
 from app.services.in_force import InForce
 from app.services.mcp_client import mcp_servers
 from app.services.mcp_http import asker
@@ -19,15 +19,13 @@ from app.services.mcp_shelves import NO_SHELVES, Shelves
 from app.services.mcp_trust import McpTrust
 from app.services.tool_groups import described_tools, group_injection, home_groups
 from app.tools.router import Router
-from app.upstream.client import UpstreamClient
 
 
 class Mcp:
     """The parts of one server, made in one order.
 
     ``groups`` are the tools that show others, ``servers`` those of MCP servers; local tools win against both (D68).
-    ``router`` and ``approvals`` are asked at each use; ``model_api`` is who asks models, and what
-    models are called upstream. Clients are never told ``secrets``.
+    ``router`` and ``approvals`` are asked at each use; ``complete`` asks models. Clients are never told ``secrets``.
     """
 
     def __init__(
@@ -37,7 +35,7 @@ class Mcp:
         router: Callable[[], Router],
         approvals: Callable[[], Approvals],
         new_id: Callable[[str], str],
-        model_api: tuple[Callable[[], UpstreamClient], ModelRedirect],
+        complete: PlainCompletions,
         secrets: Callable[[], Iterable[str]],
     ) -> None:
         self._in_force = in_force
@@ -57,7 +55,7 @@ class Mcp:
         self.groups += (self.tool_groups.tools,)
         self.lifecycles += (self.tool_groups.watch,)
 
-        self.trust = McpTrust(in_force, events, approvals, *model_api, background=in_force.owns_home)
+        self.trust = McpTrust(in_force, events, approvals, complete, background=in_force.owns_home)
         self.upstream_servers = mcp_servers(in_force, events, self.trust)
         self.servers += (self.upstream_servers,)
         self.lifecycles += (self.trust, self.upstream_servers)

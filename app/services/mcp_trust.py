@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from app.chat.payload import dumps, loads
-from app.config.model_redirect import ModelRedirect
-from app.errors import UpstreamBrokenError, both
-from app.extend import EventSink, Json, People
+from app.extend import EventSink, People
 from app.mcp.client.consent import Consents
 from app.mcp.client.sampling import Sampling
 from app.mcp.client.server_entry import ServerEntry
+from app.services.completions import PlainCompletions
 from app.services.in_force import InForce
-from app.upstream.client import UpstreamClient
 
 if TYPE_CHECKING:  # they import the SDK, which takes half a second: at first use, and only where MCP is used
     import httpx2
@@ -23,14 +19,11 @@ if TYPE_CHECKING:  # they import the SDK, which takes half a second: at first us
     from app.mcp.client.oauth.sign_ins import SignInNeeded, SignIns
     from app.mcp.client.questions import Questions
 
-SAMPLED_BYTES = 8 * 1024 * 1024
-"""Of a model's answer to a server."""
-
 
 class McpTrust:
     """Consents, sign-ins and questions for the servers of one home. A ``Lifecycle``.
 
-    ``people`` asks people and ``upstream`` models; both are looked up at each use.
+    ``people`` asks people, looked up at each use, and ``complete`` models.
     """
 
     def __init__(
@@ -38,21 +31,18 @@ class McpTrust:
         in_force: InForce,
         events: EventSink,
         people: Callable[[], People],
-        upstream: Callable[[], UpstreamClient],
-        model_redirect: ModelRedirect,
+        complete: PlainCompletions,
         *,
         background: bool,
     ) -> None:
         self._in_force = in_force
         self._people = people
-        self._upstream = upstream
-        self._model_redirect = model_redirect
         self._background = background
         self._sign_ins: SignIns | None = None
         self._told: list[Callable[[str], None]] = []
         self.consents = Consents(in_force.home, events)
         self._sampling = Sampling(
-            self._complete,
+            complete,
             model=lambda: in_force.settings.mcp_sampling_model,
             max_tokens=lambda: in_force.settings.mcp_sampling_max_tokens,
             per_minute=lambda: in_force.settings.mcp_sampling_per_minute,
@@ -102,17 +92,6 @@ class McpTrust:
     def needed(self, server: str) -> SignInNeeded | None:
         """Whether a person has to sign in at a server."""
         return None if self._sign_ins is None else self._sign_ins.needed(server)
-
-    async def _complete(self, body: dict[str, Json], depth: int) -> Json:
-        model = self._model_redirect.internal(str(body["model"]))
-        sent = await asyncio.to_thread(dumps, {**body, "model": model})
-        async with await self._upstream().chat(sent, model=model, stream=False, depth=depth) as reply:
-            data = await reply.read_all(SAMPLED_BYTES)
-        try:
-            answer: Json = await asyncio.to_thread(loads, data)
-        except (ValueError, RecursionError):
-            raise UpstreamBrokenError(both("模型的回答不是 JSON", "the answer of the model API is no JSON")) from None
-        return answer
 
     async def start(self) -> None:
         """Nothing begins by itself."""

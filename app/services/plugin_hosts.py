@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
@@ -12,10 +13,11 @@ import httpx
 from app.config import dotenv
 from app.config.program_files import program_plugins
 from app.config.settings import Settings
-from app.extend import CallTool, EventSink, FileFetcher, PluginEmbeddings
+from app.extend import CallTool, EventSink, FileFetcher, PluginEmbeddings, PluginMemory
 from app.plugins.background import BackgroundLimits
 from app.plugins.callbacks import Callbacks
 from app.plugins.discovery import PluginSet, discover
+from app.plugins.hosts import PluginHost
 from app.plugins.in_process import InProcessLimits, InProcessPlugins
 from app.plugins.in_process_context import RunChat, ServerParts
 from app.plugins.missing_files import MissingFiles
@@ -26,6 +28,7 @@ from app.plugins.static_values import StaticValues
 from app.plugins.statics import StaticPlugins
 from app.plugins.stdio import StdioPlugins
 from app.prompt.diaries import ALL_DIARIES
+from app.services.completions import PlainCompletions
 from app.services.in_force import InForce
 from app.tools.auth_code import AuthCode
 from app.tools.background_results import BackgroundResults, Retention
@@ -33,6 +36,9 @@ from app.tools.callback_tokens import CallbackTokens
 
 FILE_CACHE = ".file_cache"
 """Folder of the home with copies of files that clients have and plugins wanted (spec 5.9)."""
+
+REPLACE_SECONDS = 300.0
+"""Longest time that one kind of plugins gets to change over to a new set; what is not done by then stays undone."""
 
 log = logging.getLogger(__name__)
 
@@ -134,13 +140,25 @@ def static_plugins(in_force: InForce, found: PluginSet, events: EventSink) -> St
     )
 
 
+async def change_over(hosts: Sequence[PluginHost], plugins: PluginSet) -> None:
+    """Let all hosts change over to these plugins."""
+    for host in hosts:
+        try:
+            async with asyncio.timeout(REPLACE_SECONDS):
+                await host.replace(plugins)
+        except Exception:  # the plugin boundary: one kind of plugins must not keep the others from changing over
+            log.exception("%s could not change over to the new plugins", type(host).__name__)
+
+
 def in_process_plugins(
     in_force: InForce,
     found: PluginSet,
     *,
     call_tool: CallTool,
     chat: RunChat,
+    complete: PlainCompletions,
     embed: PluginEmbeddings,
+    memory: PluginMemory,
     events: EventSink,
     auth_code: AuthCode,
     new_id: Callable[[str], str],
@@ -156,7 +174,9 @@ def in_process_plugins(
         password_wanted=lambda: in_force.settings.vcp_tool_code,
         call_tool=call_tool,
         chat=chat,
+        complete=complete,
         embed=embed,
+        memory=memory,
         events=events,
         auth_code=auth_code,
         new_id=new_id,

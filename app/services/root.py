@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -43,11 +42,13 @@ from app.schedule.folder import TaskFolder
 from app.schedule.runner import ScheduleRunner
 from app.services import observing, plugin_hosts, prompts, schedules, turns, upstreams
 from app.services.client_secrets import ClientSecrets, call_log
+from app.services.completions import PlainCompletions
 from app.services.far_nodes import node_files
 from app.services.guards import guards_of_the_core
 from app.services.ids import Ids
 from app.services.in_force import InForce
 from app.services.mcp import Mcp
+from app.services.memory import Memory, MemorySurroundings
 from app.services.sockets import Sockets
 from app.services.stopping import END_SECONDS, Stopping
 from app.services.watching import home_watcher
@@ -55,11 +56,6 @@ from app.tools.auth_code import AuthCode
 from app.tools.router import Router
 from app.upstream.embeddings import Embeddings
 from app.upstream.side_requests import side_client
-
-log = logging.getLogger(__name__)
-
-REPLACE_SECONDS = 300.0
-"""Longest time that one kind of plugins gets to change over to a new set; what is not done by then stays undone."""
 
 
 class Services:
@@ -120,8 +116,13 @@ class Services:
         self.events.listen(call_log(secrets), *LOGGED)
         self.side_requests = side_client(self.in_force.plugin_environ, self.in_force.chain_headers)
         self.upstream = upstreams.upstream_client(config, resolver)
+        self.complete = PlainCompletions(lambda: self.upstream, self.model_redirect)
         self.running = RunningTurns(lambda: self.settings.max_running_turns)
         self.background = BackgroundTasks()
+
+        # Memory.
+        asked = (lambda: self.upstream), self.model_redirect, self.complete, self.side_requests
+        self.memory = Memory(MemorySurroundings(self.in_force, self.events, *asked))
 
         # Plugins.
         self.callback_tokens = plugin_hosts.callback_tokens(self.in_force)
@@ -141,7 +142,9 @@ class Services:
             self.found_plugins,
             call_tool=lambda call, context: self.router.call(call, context),
             chat=lambda body, context: self.inner_chat(body, context),
+            complete=self.complete,
             embed=lambda texts, model=None: self.embeddings(texts, model=model and self.model_redirect.internal(model)),
+            memory=self.memory.for_plugins,
             events=self.events,
             auth_code=self.auth_code,
             new_id=self._ids.new,
@@ -151,11 +154,12 @@ class Services:
         self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.statics, self.in_process)
 
         # The Model Context Protocol: whose tools we use, who uses ours, and groups of tools.
-        own = (lambda: self.upstream, self.model_redirect), secrets
+        own = self.complete, secrets
         self.mcp = Mcp(self.in_force, self.events, lambda: self.router, lambda: self.approvals, self._ids.new, *own)
-        self.routes = (*routes, self.in_process, *self.mcp.routes)
-        self._placeholders += self.mcp.placeholders
-        self._lifecycles += self.mcp.lifecycles
+        self.routes = (*routes, self.in_process, *self.mcp.routes, *self.memory.routes)
+        self._placeholders += (*self.mcp.placeholders, *self.memory.placeholders)
+        self._preprocessors += self.memory.preprocessors
+        self._lifecycles += (*self.memory.lifecycles, *self.mcp.lifecycles)
 
         # Who is connected over a WebSocket.
         own_tools: tuple[ToolSource, ...] = (self.in_process, self.plugins, *sources, *self.mcp.groups)
@@ -285,12 +289,7 @@ class Services:
 
     async def replace_plugins(self, plugins: PluginSet) -> None:
         """Let all hosts change over to these plugins; a turn that begins later also sees them in its prompt."""
-        for host in self.plugin_hosts:
-            try:
-                async with asyncio.timeout(REPLACE_SECONDS):
-                    await host.replace(plugins)
-            except Exception:  # the plugin boundary: one kind of plugins must not keep the others from changing over
-                log.exception("%s could not change over to the new plugins", type(host).__name__)
+        await plugin_hosts.change_over(self.plugin_hosts, plugins)
         self.found_plugins = plugins
         self.turn_parts = self._turn_parts()
 
@@ -382,7 +381,7 @@ class Services:
                 await self._watcher.start()
             at_the_end(self._stop_background)
             # The web server has already waited for its requests; what is left now is cancelled at once.
-            at_the_end(self._stop_running)
+            at_the_end(lambda: self.running.stop_all(0))
             self.started = True
             try:
                 yield
@@ -393,6 +392,3 @@ class Services:
     async def _stop_background(self) -> None:
         await self.stopping.wait(self.background.tasks)
         await self.background.stop(0)
-
-    async def _stop_running(self) -> None:
-        await self.running.stop_all(0)

@@ -74,7 +74,7 @@ def test_example_docs_and_code_have_the_same_groups_of_settings() -> None:
     in_code = grouped(code, "    # (.+)", r'.*alias="(\w+)"')
     assert in_code == in_docs
     _, settings = EXAMPLE.split("\n# -----", 1)
-    in_example = grouped(f"# -----{settings}", r"# -{20,} (.+) /", r"#?([A-Za-z_]+\d*)=")
+    in_example = grouped(f"# -----{settings}", r"# -{20,} (.+) /", r"#?([A-Za-z_][A-Za-z_\d]*)=")
     plugins = in_example.pop("Keys of the shipped plugins")
     assert set(plugins) == plugin_keys()
     assert list(in_example) == list(in_docs)

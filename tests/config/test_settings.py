@@ -242,3 +242,20 @@ def test_no_environment_stops_the_start(environ: dict[str, str]) -> None:
 def test_every_number_has_a_range() -> None:
     for name in NUMBERS:
         assert " from " in expected(names()[name]), name
+
+
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [
+        ({"IGNORE_PREFIX": "旧,草稿"}, ("旧", "草稿")),
+        ({"IGNORE_PREFIXES": "旧"}, ("旧",)),
+        ({"IGNORE_PREFIX": "a", "IGNORE_PREFIXES": "b"}, ("b",)),
+        ({"IGNORE_PREFIX": "a", "IGNORE_PREFIXES": " "}, ("a",)),
+        ({}, ("已整理",)),
+    ],
+)
+def test_both_spellings_of_the_ignored_prefixes_are_read(written: dict[str, str], read_as: tuple[str, ...]) -> None:
+    """memory.md 3.1: the sample file of the reference writes what its code does not read."""
+    settings, complaints = read(written)
+    assert settings.ignore_prefixes == read_as
+    assert not complaints

@@ -409,7 +409,7 @@ def test_a_stop_ends_a_reload_that_waits_for_a_host(tmp_path: Path) -> None:
 def test_a_host_that_never_ends_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("app.services.root.REPLACE_SECONDS", 0.01)
+    monkeypatch.setattr("app.services.plugin_hosts.REPLACE_SECONDS", 0.01)
 
     async def main() -> None:
         services, _ = installed(tmp_path)

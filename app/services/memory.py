@@ -1,0 +1,72 @@
+"""The long memory of one installation: index, vectors, ranking, recall (memory.md).
+
+numpy and what is built on it are imported by the functions that first need them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import httpx
+
+from app.config.model_redirect import ModelRedirect
+from app.errors import BadRequestError, both
+from app.extend import Lifecycle, MemorySearch, PlaceholderSource, Preprocessor, Remembered, RouteSource
+from app.observe.bus import EventBus
+from app.services.completions import PlainCompletions
+from app.services.in_force import InForce
+from app.upstream.client import UpstreamClient
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySurroundings:
+    """What memory gets from the rest of the program; callables are asked at each use."""
+
+    in_force: InForce
+    events: EventBus
+    upstream: Callable[[], UpstreamClient]
+    redirect: ModelRedirect
+    complete: PlainCompletions
+    http: httpx.AsyncClient
+    """For services that are no model API of ours: rerankers."""
+
+
+class Memory:
+    """The parts of memory, made in one order; only the owner of the home writes the index (D88)."""
+
+    def __init__(self, around: MemorySurroundings) -> None:
+        self._around = around
+        self.placeholders: tuple[PlaceholderSource, ...] = ()
+        self.preprocessors: tuple[Preprocessor, ...] = ()
+        self.routes: tuple[RouteSource, ...] = ()
+        self.lifecycles: tuple[Lifecycle, ...] = ()
+        self.for_plugins = MemoryForPlugins()
+
+
+class MemoryForPlugins:
+    """See ``PluginMemory``."""
+
+    def notebooks(self) -> Sequence[str]:
+        """See ``PluginMemory``."""
+        return ()
+
+    async def search(self, search: MemorySearch) -> Sequence[Remembered]:
+        """See ``PluginMemory``."""
+        raise _no_memory()
+
+    async def neighbours(
+        self,
+        paths: Sequence[str],
+        *,
+        notebooks: Sequence[str] | None = None,
+        k: int = 10,
+        least: float = 0.0,
+        tag_boost: float = 0.15,
+    ) -> Sequence[Remembered]:
+        """See ``PluginMemory``."""
+        raise _no_memory()
+
+
+def _no_memory() -> BadRequestError:
+    return BadRequestError(both("记忆功能未启用（Memory=false）", "memory is switched off (Memory=false)"))
