@@ -175,6 +175,20 @@ class UpstreamBrokenError(UpstreamError):
     code = "upstream_broken"
 
 
+class EmbeddingError(VcpError):
+    """No vector could be made of a text; what would have used it goes on without.
+
+    ``retry_after`` are the seconds after which another attempt makes sense, 0 where nobody knows.
+    """
+
+    status = 503
+    code = "embedding_failed"
+
+    def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class ShutdownError(VcpError):
     """The server stops while a request is running."""
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 
 def main() -> int:
     """Run one call; returns the exit code."""
     try:
-        from note_commands import run
-
         from app.memory.diaries.calls import answer_call
+        from app.memory.diaries.commands import DiaryCommands
     except ImportError as error:
         message = (
             f"DailyNote 需要用运行服务器的 Python 解释器启动（缺少 {error.name}）/ "
@@ -23,7 +23,7 @@ def main() -> int:
         # Escaped, for any code page can print that (P44).
         print(json.dumps({"status": "error", "error": message, "message": message}))
         return 1
-    return answer_call(run)
+    return answer_call(DiaryCommands("DailyNote", Path(__file__).resolve().parent).run)
 
 
 if __name__ == "__main__":

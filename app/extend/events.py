@@ -146,6 +146,16 @@ class DiaryWritten:
 
 
 @dataclass(frozen=True, slots=True)
+class NotesChanged:
+    """Notes were written, moved or deleted by the server itself: what is kept of them counts no longer (11.6).
+
+    ``paths`` are those that came and those that went, below the folder of notebooks, with ``/``.
+    """
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BackgroundResult:
     """A background plugin has told how far it is, or its final result (spec 1.10); ``body`` is what it sent.
 
@@ -275,6 +285,7 @@ Event = (
     | RoundFinished
     | TurnFinished
     | DiaryWritten
+    | NotesChanged
     | BackgroundResult
     | TaskScheduled
     | TaskFinished

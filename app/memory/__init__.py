@@ -1,5 +1,5 @@
 """The long memory: diaries that people and models write, and recall of what is in them.
 
 Lower packages never import higher ones:
-recall > ranking > enhance > vectors > index > embedders | time_words | diaries.
+recall > enhance > ranking > vectors > index > embedders | time_words | diaries.
 """

@@ -22,6 +22,7 @@ from app.web.admission import Admission, LimitsOfNow, admission
 from app.web.approvals import approvals_routes
 from app.web.chat import ChatRoute
 from app.web.cut_off import CutOff
+from app.web.dailynotes import DailyNotesRoutes
 from app.web.declared import AccessTable, RefusedRouteError, served_routes
 from app.web.embeddings import EmbeddingsRoute
 from app.web.errors import OPENAI_PATHS, guarded, install_error_handlers
@@ -92,7 +93,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     mcp_http = McpHttp(services.mcp.serving.door, lambda: services.settings, services.stopping)
     give_shelves(services)
     mcp = McpRoutes(services, blocks, mcp_http)
-    further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services))
+    further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services), DailyNotesRoutes(services))
     routes = _Routes(app, own, lambda: (*further, *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
     routes.gate = Gate(

@@ -333,7 +333,9 @@ def test_the_manifest_fits_the_plugin() -> None:
 
 def test_every_setting_of_the_plugin_is_declared() -> None:
     manifest = json.loads((PLUGIN / "plugin-manifest.json").read_text("utf-8"))
-    files = (PLUGIN / "daily_note" / "tag_model.py", REPOSITORY / "app" / "memory" / "diaries" / "requests.py")
+    files = (REPOSITORY / "app" / "memory" / "diaries" / name for name in ("tag_model.py", "requests.py"))
     code = "".join(path.read_text("utf-8") for path in files)
     read = set(re.findall(r'environment\.get\("(\w+)"', code)) | {"TagModel", "API_URL", "API_Key"}
-    assert set(manifest["configSchema"]) == read - {"PROJECT_BASE_PATH"}
+    assert set(manifest["configSchema"]) == read - {"PROJECT_BASE_PATH", "TagMaster", "DAILY_NOTE_FUZZY_DIFF"}
+    tool = json.loads((PLUGIN.parent / "DailyNote" / "plugin-manifest.json").read_text("utf-8"))
+    assert set(tool["configSchema"]) == read - {"PROJECT_BASE_PATH"}

@@ -79,28 +79,59 @@ def create_note(folder: Path, date: str, moment: datetime, extension: str, text:
 
 
 def replace_note(path: Path, before: str, after: str) -> bool:
+    """``replace_bytes`` for texts."""
+    return replace_bytes(path, before.encode("utf-8"), after.encode("utf-8"))
+
+
+def replace_bytes(path: Path, before: bytes, after: bytes) -> bool:
     """Put ``after`` in the place of the note if it still says ``before``; someone else's edit is left alone.
 
     Writers that go through here take turns (where the system can lock a folder), so none of them undoes another's.
     Raises DiaryError when the others do not get done within ``LOCK_SECONDS``.
     """
-    with _locked(path.parent):
+    with locked(path.parent):
         try:
-            unchanged = path.read_bytes() == before.encode("utf-8")
+            unchanged = path.read_bytes() == before
         except FileNotFoundError:
             return False
         if not unchanged:
             return False
         mode = path.stat().st_mode & 0o777
-        with written(path.parent, after.encode("utf-8"), mode) as temporary:
+        with written(path.parent, after, mode) as temporary:
             temporary.chmod(mode)  # whatever the umask says
             temporary.replace(path)
         sync_folder(path.parent)
         return True
 
 
+def move_note(source: Path, target: Path) -> bool:
+    """Give a note another place, never one that is taken: then false, and nothing is changed.
+
+    Whoever edits it through ``replace_note`` is waited for. Killed in the middle, the note is at both places, never at
+    none. Across file systems the note is copied. Raises OSError (FileNotFoundError: it is gone) and DiaryError.
+    """
+    with locked(source.parent):
+        try:
+            moved = publish(source, target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            moved = _copy(source, target)
+        if moved:
+            source.unlink(missing_ok=True)  # without hard links it was renamed already
+            sync_folder(source.parent)
+    return moved
+
+
+def _copy(source: Path, target: Path) -> bool:
+    status = source.stat()
+    with written(target.parent, source.read_bytes(), status.st_mode & 0o777) as temporary:
+        os.utime(temporary, ns=(status.st_atime_ns, status.st_mtime_ns))
+        return publish(temporary, target)
+
+
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Hold the folder against other writers of notes; nothing is locked where folders cannot be (Windows, some NFS)."""
     if fcntl is None:
         yield

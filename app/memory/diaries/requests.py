@@ -18,6 +18,8 @@ MAX_INPUT_BYTES = 64 * 1024 * 1024
 """Longest JSON on stdin: escaping can make a text six times longer."""
 
 DEFAULT_ZONE = "Asia/Shanghai"
+DEFAULT_ROOT = "dailynote"
+"""Folder of the notebooks, below the home or absolute (``KNOWLEDGEBASE_ROOT_PATH``)."""
 
 _NAMES = {
     "maidName": ("maidName", "maid", "Maid", "MAID"),
@@ -37,12 +39,20 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class DiarySettings:
-    """Where diaries lie, the zone of their times (D81), the extension of new files. ``warnings`` are for stderr."""
+    """The home, where diaries lie, the zone of their times (D81), the extension of new files. ``warnings`` are for
+    stderr.
 
+    ``tag_master``: the tool form may be given tags by the tagging model. ``fuzzy_diff``: an edit that finds nothing
+    reports the nearest passage (memory.md 1.6).
+    """
+
+    home: Path
     root: Path
     zone: ZoneInfo
     extension: str
     warnings: tuple[str, ...]
+    tag_master: bool = False
+    fuzzy_diff: bool = False
 
 
 def read_arguments(data: bytes) -> Mapping[str, object]:
@@ -110,4 +120,16 @@ def read_settings(environment: Mapping[str, str]) -> DiarySettings:
     if extension not in ("txt", "md"):
         warnings.append(f"DAILY_NOTE_EXTENSION={extension!r} is neither txt nor md; txt is used")
         extension = "txt"
-    return DiarySettings(Path(base) / "dailynote", zone, extension, tuple(warnings))
+    return DiarySettings(
+        Path(base),
+        Path(base) / (environment.get("KNOWLEDGEBASE_ROOT_PATH", "").strip() or DEFAULT_ROOT),
+        zone,
+        extension,
+        tuple(warnings),
+        tag_master=_is_on(environment.get("TagMaster", "")),
+        fuzzy_diff=_is_on(environment.get("DAILY_NOTE_FUZZY_DIFF", "")),
+    )
+
+
+def _is_on(value: str) -> bool:
+    return value.strip().lower() in ("true", "1", "yes", "on")

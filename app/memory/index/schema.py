@@ -4,6 +4,14 @@ from __future__ import annotations
 
 SCHEMA_VERSION = 1
 
+APPLICATION_ID = 0x5643504D  # "VCPM"
+
+WORD_COLUMNS = ("body", "tags", "names", "place")
+"""Columns of the table of words; ``place`` holds the number of the notebook, for filters only."""
+
+WORD_WEIGHTS = (1.0, 2.0, 1.5, 0.0)
+"""How much a word counts in each of them."""
+
 SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 -- generation grows with every commit that touches the notebook: caches carry it in their keys (3.7, 11.6)
@@ -51,4 +59,8 @@ CREATE TABLE waiting (                -- texts whose embedding failed: tried aga
   sha BLOB NOT NULL, tries INTEGER NOT NULL, not_before INTEGER NOT NULL, fault TEXT NOT NULL,
   PRIMARY KEY (set_id, sha)
 ) WITHOUT ROWID;
+-- One row for each chunk, rowid = its id, words of index.words with blanks between; each is one token of this table.
+CREATE VIRTUAL TABLE words USING fts5(
+  body, tags, names, place, detail = column, tokenize = "ascii tokenchars '-_.+#@/:'"
+);
 """

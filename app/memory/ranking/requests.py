@@ -71,7 +71,8 @@ class Hit:
     """One remembered fragment. ``score`` orders hits of one answer; ``parts`` says what it is made of.
 
     ``source`` is ``rag`` (meaning and words), ``time`` (found by a time word) or ``associate``. ``text`` is what is
-    injected: the chunk, or the whole note with ``::Expand``.
+    injected: the chunk, or the whole note with ``::Expand``. ``similarity`` is the cosine calibrated like gate values
+    (plain with ``MemoryGate=n2025``), None without vectors.
     """
 
     chunk: ChunkRecord
@@ -118,7 +119,8 @@ class Retrieved:
 class GateValue:
     """How near a notebook is to the question (2.6): 0 to 1 where 0.6 means three deviations above chance.
 
-    ``by`` says which signal was the strongest: ``name``, ``tags``, ``centroid``; ``raw`` is its cosine.
+    ``by`` says which signal was the strongest: ``name``, ``tags``, ``centroid``; ``raw`` is its cosine. Without vectors
+    it is ``words``, and ``raw`` the part of the question's words that one chunk has.
     """
 
     notebook: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from app.memory.diaries import edits
 from app.memory.diaries.edits import Edit, edit_diary
 from app.memory.diaries.files import DiaryError
+from app.memory.diaries.permissions import NotPermittedError
 from app.memory.diaries.requests import MAX_CONTENT_BYTES
 
 TARGET = "the river was high today"
@@ -121,3 +124,54 @@ def test_an_endless_diary_is_not_searched_for_ever(root: Path, monkeypatch: pyte
 def test_an_installation_without_diaries_has_no_notebook(tmp_path: Path) -> None:
     with pytest.raises(DiaryError, match="no notebook"):
         edited(tmp_path / "dailynote")
+
+
+def test_edits_that_meet_all_hold(root: Path) -> None:
+    note = root / "Nova" / "2025-01-01-08_00_00.txt"
+    marks = [f"<mark number {number:02d} of twenty>" for number in range(20)]
+    note.write_text("\n".join(marks), "utf-8")
+
+    def change(number: int) -> None:
+        edit_diary(root, Edit(target=marks[number], replacement=f"done {number}", maid="[Nova]"))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(change, range(20)))
+    assert note.read_text("utf-8").split("\n") == [f"done {number}" for number in range(20)]
+
+
+def test_a_notebook_is_found_by_the_name_people_call_it(root: Path) -> None:
+    """1.1: 公共 is addressed as 公共日记本; width and case do not matter."""
+    assert edited(root, maid="[公共日记本]x") == "公共/a.txt"
+    assert edited(root, folder="ＮＯＶＡ的知识日记本") == "Nova的知识/a.md"
+
+
+def test_notebooks_that_may_not_be_written_are_not_changed(root: Path) -> None:
+    edit = Edit(TARGET, "NEW")
+    assert edit_diary(root, edit, lambda name: name == "公共").parent.name == "公共"
+    with pytest.raises(NotPermittedError):
+        edit_diary(root, edit, lambda _name: False)
+
+
+def test_the_nearest_passage_is_reported_when_that_is_wanted(root: Path) -> None:
+    """1.6 DAILY_NOTE_FUZZY_DIFF."""
+    (root / "公共/c.txt").write_text("今天在河边走了很久，遇到一只白鹭。\n别的话\n", "utf-8")
+    edit = Edit(target="今天在河边走了好久，遇见一只白鹭", replacement="x")
+    with pytest.raises(DiaryError) as told:
+        edit_diary(root, edit, nearest=True)
+    assert "公共/c.txt" in told.value.message
+    assert "走了[-好-]{+很+}久，遇[-见-]{+到+}一只白鹭" in told.value.message
+    with pytest.raises(DiaryError) as plain:
+        edit_diary(root, edit)
+    assert "c.txt" not in plain.value.message
+    with pytest.raises(DiaryError) as nothing:
+        edit_diary(root, Edit(target="zzzz qqqq xxxx wwww", replacement="x"), nearest=True)
+    assert "nearest" not in nothing.value.message
+
+
+def test_looking_for_the_nearest_passage_ends_in_time(root: Path) -> None:
+    started = time.process_time()
+    (root / "公共/d.txt").write_text("ab" * 4_000_000, "utf-8")
+    (root / "公共/e.txt").write_text("ab" * 1400 + "\n" + "\n".join(["a" * 200] * 20_000), "utf-8")
+    with pytest.raises(DiaryError):
+        edit_diary(root, Edit(target="ab" * 5000 + "c", replacement="x"), nearest=True)
+    assert time.process_time() - started < 20

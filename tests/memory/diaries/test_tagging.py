@@ -1,4 +1,4 @@
-"""The parts of DailyNoteWrite inside one process: settings, files, the tag request (memory.md 1.2, 1.4; B34)."""
+"""The tagging model: its settings, its prompt, the request (memory.md 1.4, 10.5 G6)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from Plugin.DailyNoteWrite.daily_note.tag_model import TagModel, read_tag_model
-from Plugin.DailyNoteWrite.daily_note.tagging import NoTagsError, ask_for_tags, find_tags, read_prompt
+from app.memory.diaries.tag_model import TagModel, read_tag_model
+from app.memory.diaries.tagging import NoTagsError, ask_for_tags, find_tags, prompt_folders, read_prompt
 
-PLUGIN = Path(__file__).resolve().parents[2] / "Plugin" / "DailyNoteWrite"
+PLUGIN = Path(__file__).resolve().parents[3] / "Plugin" / "DailyNoteWrite"
 
 
 # --- settings --------------------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def ask(url: str, *, waits: list[float] | None = None, prompt: str = "TagMaster.
         if waits is not None:
             waits.append(seconds)
 
-    return asyncio.run(ask_for_tags("text", TagModel(url, "k", "m", 10, prompt, proxy), PLUGIN, pause))
+    return asyncio.run(ask_for_tags("text", TagModel(url, "k", "m", 10, prompt, proxy), [PLUGIN], pause))
 
 
 def test_the_tags_of_the_reply_are_normalised(tag_server: Any) -> None:
@@ -150,7 +150,7 @@ def test_the_first_tag_line_of_a_reply_counts() -> None:
 @pytest.mark.parametrize("name", ["../SciCalculator/main.py", "/etc/hostname", "gone.txt", ".", "a\x00b"])
 def test_the_prompt_file_must_be_a_file_of_the_plugin_folder(name: str) -> None:
     with pytest.raises(NoTagsError, match="TagModelPrompt"):
-        read_prompt(PLUGIN, name)
+        read_prompt([PLUGIN], name)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_the_prompt_file_must_be_a_file_of_the_plugin_folder(name: str) -> None:
 def test_an_empty_or_huge_prompt_file_is_refused(tmp_path: Path, write: Callable[[Path], object]) -> None:
     write(tmp_path / "p.txt")
     with pytest.raises(NoTagsError, match=r"p\.txt"):
-        read_prompt(tmp_path, "p.txt")
+        read_prompt([tmp_path], "p.txt")
 
 
 def test_a_prompt_file_may_be_a_link_only_within_the_folder(tmp_path: Path) -> None:
@@ -168,8 +168,17 @@ def test_a_prompt_file_may_be_a_link_only_within_the_folder(tmp_path: Path) -> N
     (tmp_path / "secret.txt").write_text("secret", "utf-8")
     (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
     with pytest.raises(NoTagsError):
-        read_prompt(folder, "link.txt")
+        read_prompt([folder], "link.txt")
 
 
 def test_the_shipped_prompt_asks_for_the_form_that_is_read() -> None:
-    assert find_tags(read_prompt(PLUGIN, "TagMaster.txt")).startswith("Tag: ")
+    assert find_tags(read_prompt([PLUGIN], "TagMaster.txt")).startswith("Tag: ")
+
+
+def test_g6_the_tag_line_of_a_reply_is_found_between_other_words() -> None:
+    assert find_tags("xx [[Tag: A, B]] yy") == "Tag: A, B"
+
+
+def test_a_plugin_without_a_prompt_of_its_own_uses_that_of_daily_note_write() -> None:
+    folders = prompt_folders(PLUGIN.parent / "DailyNote")
+    assert read_prompt(folders, "TagMaster.txt") == read_prompt([PLUGIN], "TagMaster.txt")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import httpx
 
+from app.memory.diaries.tag_model import TagModel
 from app.protocol.diary import normalise_tags
-
-from .tag_model import TagModel
 
 ATTEMPTS = 3
 WAITS = (1.0, 2.0)
@@ -38,16 +37,19 @@ class _AgainError(Exception):
     """This attempt failed in a way that another attempt may not."""
 
 
-def tags_for(text: str, model: TagModel, folder: Path) -> str:
+def tags_for(text: str, model: TagModel, folders: Sequence[Path]) -> str:
     """``ask_for_tags`` for callers without an event loop."""
-    return asyncio.run(ask_for_tags(text, model, folder))
+    return asyncio.run(ask_for_tags(text, model, folders))
 
 
 async def ask_for_tags(
-    text: str, model: TagModel, folder: Path, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    text: str, model: TagModel, folders: Sequence[Path], pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> str:
-    """The normalised tag line for a diary text; ``folder`` holds the prompt file, ``pause`` waits between attempts."""
-    prompt = read_prompt(folder, model.prompt_file)
+    """The normalised tag line for a diary text; the prompt file is that of the first of ``folders`` that has it.
+
+    ``pause`` waits between attempts. Raises NoTagsError.
+    """
+    prompt = read_prompt(folders, model.prompt_file)
     body = {
         "model": model.model,
         "messages": [{"role": "system", "content": prompt}, {"role": "user", "content": text}],
@@ -70,8 +72,14 @@ async def ask_for_tags(
     raise NoTagsError(f"the tag model {model.model!r} failed {ATTEMPTS} times: {reason}")
 
 
-def read_prompt(folder: Path, name: str) -> str:
-    """The tagger's prompt; the file must lie inside the plugin folder (B3)."""
+def prompt_folders(plugin_folder: Path) -> tuple[Path, ...]:
+    """Where a plugin looks for the tagger's prompt: in its own folder, then in that of DailyNoteWrite beside it."""
+    return plugin_folder, plugin_folder.parent / "DailyNoteWrite"
+
+
+def read_prompt(folders: Sequence[Path], name: str) -> str:
+    """The tagger's prompt, from the first folder that has the file; it must lie inside that folder (B3)."""
+    folder = next((folder for folder in folders if _is_file(folder, name)), folders[0])
     try:
         path = (folder / name).resolve()
         if not path.is_relative_to(folder.resolve()):
@@ -86,6 +94,13 @@ def read_prompt(folder: Path, name: str) -> str:
     if not prompt:
         raise NoTagsError(f"TagModelPrompt={name!r} is empty")
     return prompt
+
+
+def _is_file(folder: Path, name: str) -> bool:
+    try:
+        return (folder / name).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 async def _ask_once(client: httpx.AsyncClient, body: dict[str, object], model: TagModel) -> str:

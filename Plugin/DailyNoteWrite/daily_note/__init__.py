@@ -1,1 +1,0 @@
-"""Writes one diary note: its arguments, its file, its tags."""

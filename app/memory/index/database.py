@@ -1,0 +1,290 @@
+"""The SQLite file of the index: one writer, a few readers, none of them in the event loop (memory.md 3.5)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import queue
+import sqlite3
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from app.errors import VcpError, both
+from app.memory.index.schema import APPLICATION_ID, SCHEMA, SCHEMA_VERSION
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+READERS = 3
+BUSY_SECONDS = 10.0
+WAL_BYTES = 64 * 1024 * 1024
+"""What is left of the WAL on disk after a checkpoint."""
+
+QUICK_CHECK_BYTES = 64 * 1024 * 1024
+"""A larger file is not read through at each start; a fault in it is found when it is met."""
+
+_BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
+_NO_ROOM = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN})
+
+
+class IndexBrokenError(VcpError):
+    """The file of the index is damaged; it has to be made anew."""
+
+    status = 503
+    code = "index_broken"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(both(f"记忆索引已损坏，正在重建：{why}", f"the memory index is damaged and is made anew: {why}"))
+
+
+class IndexUnavailableError(VcpError):
+    """The index cannot be read or written now: no room, no right, closed. Nothing is lost; try again later."""
+
+    status = 503
+    code = "index_unavailable"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(both(f"记忆索引暂不可用：{why}", f"the memory index is not available now: {why}"))
+
+
+class Database:
+    """One SQLite file. ``read`` and ``write`` run a function with a connection in a thread of their own.
+
+    A write is one transaction, which is undone when the function raises; a read sees one moment. Both raise
+    IndexBrokenError for a damaged file and IndexUnavailableError while there is no room, or no file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._writing = ThreadPoolExecutor(1, "memory index writer")
+        self._reading = ThreadPoolExecutor(READERS, "memory index reader")
+        self._writer: sqlite3.Connection | None = None
+        self._readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
+        self._opened = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether reads and writes are answered."""
+        return self._opened
+
+    async def open(self) -> bool:
+        """Open the file, or make it; true when what is there was made now and is empty.
+
+        A file of another schema, or a damaged one, is moved aside first (``<name>.old``, ``<name>.broken``).
+        """
+        return await self._in_thread(self._writing, self._open)
+
+    async def close(self) -> None:
+        """Close all connections and put the WAL into the file; open again with ``open``."""
+        self._opened = False
+        await self._in_thread(self._writing, self._close)
+
+    async def stop(self) -> None:
+        """Close, for good."""
+        await self.close()
+        self._writing.shutdown(wait=False)
+        self._reading.shutdown(wait=False)
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """What ``work`` finds out; it may only read."""
+        return await self._in_thread(self._reading, lambda: self._read(work))
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """What ``work`` answers, when all it did is committed."""
+        return await self._in_thread(self._writing, lambda: self._write(work))
+
+    async def renew(self, why: str) -> None:
+        """Move the file aside and begin with an empty one; a damaged file may hold a clue, so one is kept."""
+        log.warning("the memory index %s is made anew: %s", self.path, why)
+        self._opened = False
+        await self._in_thread(self._writing, self._renew)
+
+    async def checkpoint(self) -> None:
+        """Put the WAL into the file and cut it to nothing, unless a reader holds it."""
+
+        def work() -> None:
+            if self._writer is not None:
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+        await self._in_thread(self._writing, lambda: _told(work))
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        total = 0
+        for suffix in ("", "-wal"):
+            with contextlib.suppress(OSError):
+                total += Path(f"{self.path}{suffix}").stat().st_size
+        return total
+
+    async def _in_thread(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        try:
+            future = asyncio.get_running_loop().run_in_executor(threads, work)
+        except RuntimeError as error:  # it was stopped
+            raise IndexUnavailableError(both("已关闭", "it is closed")) from error
+        return await future
+
+    def _open(self) -> bool:
+        if self._opened:
+            return False
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise IndexUnavailableError(error.strerror or str(error)) from error
+        try:
+            self._writer = _told(lambda: self._connected(writing=True))
+            reason = _told(lambda: self._strange(self._connection()))
+            moved = ".old"
+        except IndexBrokenError as error:
+            reason, moved = error.message, ".broken"
+        fresh = reason == "new"
+        if reason and not fresh:
+            log.warning("the memory index %s is made anew: %s", self.path, reason)
+            self._move_aside(moved)
+            self._writer = _told(lambda: self._connected(writing=True))
+            fresh = True
+        if fresh:
+            _told(lambda: _make(self._connection()))
+        self._opened = True
+        return fresh
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._writer is None:
+            raise IndexUnavailableError(both("尚未打开", "it is not open"))
+        return self._writer
+
+    def _connected(self, *, writing: bool) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA temp_store = MEMORY")
+            if writing:
+                connection.execute("PRAGMA journal_mode = WAL").fetchall()
+                connection.execute("PRAGMA synchronous = NORMAL")
+                connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}").fetchall()
+                connection.execute("PRAGMA cache_size = -32768")
+            else:
+                connection.execute("PRAGMA query_only = ON")
+                connection.execute("PRAGMA cache_size = -16384")
+                connection.execute("PRAGMA mmap_size = 1073741824").fetchall()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _strange(self, connection: sqlite3.Connection) -> str:
+        """Why the file is not ours to use as it is; ``new`` for an empty one, empty when all is well."""
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if not tables:
+            return "new"
+        if application != APPLICATION_ID:
+            return "it is not a memory index"
+        if version != SCHEMA_VERSION:
+            return f"its tables are of version {version}, not {SCHEMA_VERSION}"
+        if self.path.stat().st_size <= QUICK_CHECK_BYTES:
+            found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")]
+            if found != ["ok"]:
+                raise IndexBrokenError(found[0].splitlines()[0] if found else "no answer")
+        return ""
+
+    def _move_aside(self, suffix: str) -> None:
+        self._close()
+        for ending in ("-wal", "-shm", ""):
+            with contextlib.suppress(FileNotFoundError):
+                Path(f"{self.path}{ending}").replace(f"{self.path}{suffix}{ending}")
+
+    def _renew(self) -> None:
+        self._move_aside(".broken")
+        self._open()
+
+    def _close(self) -> None:
+        self._opened = False
+        while True:
+            try:
+                reader = self._readers.get_nowait()
+            except queue.Empty:
+                break
+            reader.close()
+        if self._writer is not None:
+            with contextlib.suppress(sqlite3.Error):  # a damaged or full file: what is not in it is in the WAL
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            with contextlib.suppress(sqlite3.Error):
+                self._writer.close()
+            self._writer = None
+
+    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if not self._opened:
+            raise IndexUnavailableError(both("尚未打开", "it is not open"))
+        try:
+            connection = self._readers.get_nowait()
+        except queue.Empty:
+            connection = _told(lambda: self._connected(writing=False))
+        try:
+            return _told(lambda: _in_transaction(connection, "BEGIN", work))
+        finally:
+            if self._opened:
+                self._readers.put(connection)
+            else:
+                connection.close()
+
+    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if not self._opened:
+            raise IndexUnavailableError(both("尚未打开", "it is not open"))
+        return _told(lambda: _in_transaction(self._connection(), "BEGIN IMMEDIATE", work))
+
+
+def _in_transaction(connection: sqlite3.Connection, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
+    connection.execute(begin)
+    try:
+        answer = work(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return answer
+
+
+def _told(work: Callable[[], T]) -> T:
+    """Do the work; what SQLite raises becomes one of our errors. What can only be a fault of ours stays as it is."""
+    try:
+        return work()
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _BROKEN:
+            raise IndexBrokenError(str(error)) from error
+        if code in _NO_ROOM or code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise IndexUnavailableError(str(error)) from error
+        raise
+
+
+def _make(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statement in _statements(SCHEMA):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute("INSERT INTO facts VALUES ('made_at', ?)", (str(int(time.time())),))
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _statements(script: str) -> list[str]:
+    """``executescript`` would commit each by itself; half a schema must not be taken for a whole one."""
+    statements: list[str] = []
+    part = ""
+    for line in script.splitlines(keepends=True):
+        part += line
+        if sqlite3.complete_statement(part):
+            statements.append(part)
+            part = ""
+    return statements

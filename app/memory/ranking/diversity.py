@@ -1,0 +1,130 @@
+"""k fragments are k different memories: near-duplicates go, and what repeats comes later (memory.md 11.12)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.memory.embedders.embedder import Calibration, Matrix
+
+RELEVANCE_SHARE = 0.7
+"""λ of maximal marginal relevance: the share of the score against that of being different."""
+
+DUPLICATE_COSINE = 0.95
+DUPLICATE_DEVIATIONS = 5.0
+"""A duplicate's cosine is above the first, and so many deviations above chance: the E5 family reaches .95 early."""
+
+DUPLICATE_SHINGLES = 0.8
+SHINGLE_CHARACTERS = 4
+SHINGLE_TEXT_LIMIT = 4_000
+"""Characters of a text that are compared."""
+
+_BLANK = re.compile(r"[\s\W_]+")
+_NUMBER = re.compile(r"\d+(?:[.:/-]\d+)*|[零一二两三四五六七八九十百千万]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a text is compared by: its overlapping pieces, and its numbers."""
+
+    shingles: frozenset[str]
+    numbers: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str) -> Shape:
+        """The shape of the beginning of a text, without regard to case, blanks and punctuation."""
+        head = text[:SHINGLE_TEXT_LIMIT].casefold()
+        plain = _BLANK.sub("", head)
+        last = max(1, len(plain) - SHINGLE_CHARACTERS + 1)
+        pieces = frozenset(plain[at : at + SHINGLE_CHARACTERS] for at in range(last)) if plain else frozenset()
+        return cls(pieces, frozenset(_NUMBER.findall(head)))
+
+    def overlap(self, other: Shape) -> float:
+        """The shared pieces as a part of the smaller text's, 0 to 1."""
+        smaller = min(len(self.shingles), len(other.shingles))
+        return len(self.shingles & other.shingles) / smaller if smaller else 0.0
+
+    def tells_other_numbers(self, other: Shape) -> bool:
+        """Whether each has a number that the other has not: two measurements, not one told twice."""
+        return bool(self.numbers - other.numbers) and bool(other.numbers - self.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The chosen ids in their order, and for each near-duplicate which one it repeats."""
+
+    chosen: tuple[int, ...]
+    repeats: Mapping[int, int]
+
+
+def duplicate_cosine(calibration: Calibration | None) -> float:
+    """Above which cosine two chunks say the same, under one model."""
+    if calibration is None:
+        return DUPLICATE_COSINE
+    return min(0.995, max(DUPLICATE_COSINE, calibration.mean + DUPLICATE_DEVIATIONS * calibration.deviation))
+
+
+def similarities(ids: Sequence[int], with_vectors: Sequence[int], matrix: Matrix) -> NDArray[np.float64]:
+    """Cosines between all ids, shape (n, n); 0 where one has no vector or no finite one."""
+    place = {chunk: row for row, chunk in enumerate(ids)}
+    rows = np.zeros((len(ids), matrix.shape[1] if matrix.ndim == 2 else 0), dtype=np.float64)
+    for chunk, vector in zip(with_vectors, matrix, strict=False):
+        if chunk in place and bool(np.all(np.isfinite(vector))):
+            rows[place[chunk]] = vector
+    found: NDArray[np.float64] = rows @ rows.T
+    return found
+
+
+def select(
+    ids: Sequence[int],
+    scores: Mapping[int, float],
+    shapes: Mapping[int, Shape],
+    cosines: NDArray[np.float64] | None,
+    k: int,
+    *,
+    calibration: Calibration | None = None,
+    relevance: float = RELEVANCE_SHARE,
+    in_order: bool = False,
+) -> Selection:
+    """At most k of ``ids``, which come best first: each time the one with the greatest λ·score - (1-λ)·repetition.
+
+    Repetition is the greatest cosine with a chosen one, placed between chance (``calibration``) and 1, so that the step
+    means the same under all models. Near-duplicates of a chosen one are left out. Equal values keep the given order.
+    ``in_order``: the order given is final (a reranker's), only near-duplicates go.
+    """
+    chosen: list[int] = []
+    repeats: dict[int, int] = {}
+    chance = calibration.mean if calibration is not None else 0.0
+    limit = duplicate_cosine(calibration)
+    left = list(range(len(ids)))
+    repetition = np.zeros(len(ids))
+
+    def gain(at: int) -> float:
+        return relevance * scores[ids[at]] - (1.0 - relevance) * float(repetition[at])
+
+    while left and len(chosen) < k:
+        best = left[0] if in_order else max(left, key=lambda at: (gain(at), -at))
+        left.remove(best)
+        taken = ids[best]
+        chosen.append(taken)
+        kept: list[int] = []
+        for at in left:
+            cosine = float(cosines[best, at]) if cosines is not None else 0.0
+            if _repeats(shapes[taken], shapes[ids[at]], cosine, limit):
+                repeats[ids[at]] = taken
+                continue
+            near = (cosine - chance) / (1.0 - chance) if chance < 1.0 else 0.0
+            repetition[at] = max(repetition[at], min(1.0, max(0.0, near)))
+            kept.append(at)
+        left = kept
+    return Selection(tuple(chosen), repeats)
+
+
+def _repeats(one: Shape, other: Shape, cosine: float, limit: float) -> bool:
+    if one.tells_other_numbers(other):
+        return False
+    return cosine > limit or one.overlap(other) > DUPLICATE_SHINGLES

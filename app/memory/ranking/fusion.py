@@ -1,0 +1,116 @@
+"""One score out of two: meaning (cosines) and words (BM25), as a convex combination (memory.md 8.3, 11.7, 11.8)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+DENSE_WEIGHT = 0.6
+"""Share of the cosines where nothing speaks for another one (11.7)."""
+
+LEAST_DENSE_WEIGHT = 0.45
+MOST_DENSE_WEIGHT = 0.75
+
+_EXACT = re.compile(
+    r"[0-9０-９]|[A-Za-z][A-Za-z0-9_.+-]*[0-9][A-Za-z0-9_.+-]*|[A-Z]{2,}|[\"“「『《][^\"”」』》]{1,64}[\"”」』》]"
+)
+"""What only words find: digits, identifiers, upper-case abbreviations, quoted text."""
+
+_QUOTED_LIMIT = 4_000
+"""Characters of a question that are looked at for such things."""
+
+SHORT_QUESTION = 16
+"""Words; a question of up to so many is likely to be put in other words than the note."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Least and greatest score of a list: what becomes 0 and what becomes 1."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, scores: Mapping[int, float]) -> Bounds:
+        """The bounds of all finite scores; (0, 0) when there are none."""
+        finite = [score for score in scores.values() if math.isfinite(score)]
+        return cls(min(finite), max(finite)) if finite else cls(0.0, 0.0)
+
+    def placed(self, score: float) -> float:
+        """The score between 0 and 1. Where all are equal all are 1; what lies outside is put at the border."""
+        if not math.isfinite(score):
+            return 0.0
+        if self.high <= self.low:
+            return 1.0 if score >= self.high else 0.0
+        return min(1.0, max(0.0, (score - self.low) / (self.high - self.low)))
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """A convex combination with the bounds of one question: w·norm(dense) + (1-w)·norm(lexical).
+
+    A chunk without a cosine (its vector is still to be made) or without any of the words has 0 on that side. With one
+    side only that side counts alone.
+    """
+
+    dense: Bounds | None
+    lexical: Bounds | None
+    weight: float
+
+    @classmethod
+    def over(cls, dense: Mapping[int, float] | None, lexical: Mapping[int, float], weight: float) -> Fusion:
+        """The combination over the union of two lists; words that are missing in a chunk of it score 0.
+
+        ``dense`` None means that there are no vectors now. A list without anything finite does not count at all.
+        """
+        meaning = Bounds.of(dense) if dense and any(map(math.isfinite, dense.values())) else None
+        words = None
+        if lexical:
+            found = Bounds.of(lexical)
+            incomplete = dense is not None and any(chunk not in lexical for chunk in dense)
+            words = Bounds(0.0, found.high) if incomplete else found
+            if words.high <= 0.0:
+                words = None
+        return cls(meaning, words, min(1.0, max(0.0, weight)) if math.isfinite(weight) else DENSE_WEIGHT)
+
+    def parts(self, cosine: float | None, bm25: float | None) -> tuple[float, float]:
+        """The two normalised scores of a chunk, for people who want to know why."""
+        meaning = self.dense.placed(cosine) if self.dense is not None and cosine is not None else 0.0
+        words = self.lexical.placed(bm25) if self.lexical is not None and bm25 is not None else 0.0
+        return meaning, words
+
+    def score(self, cosine: float | None, bm25: float | None) -> float:
+        """The fused score of a chunk, 0 to 1."""
+        meaning, words = self.parts(cosine, bm25)
+        if self.dense is None:
+            return words
+        if self.lexical is None:
+            return meaning
+        return self.weight * meaning + (1.0 - self.weight) * words
+
+
+def fused(dense: Mapping[int, float] | None, lexical: Mapping[int, float], weight: float) -> dict[int, float]:
+    """The fused score of every chunk of the union."""
+    fusion = Fusion.over(dense, lexical, weight)
+    union = dict.fromkeys([*(dense or ()), *lexical])
+    return {chunk: fusion.score((dense or {}).get(chunk), lexical.get(chunk)) for chunk in union}
+
+
+def dense_weight(question: str, words: Sequence[str]) -> float:
+    """The share of meaning for a question (11.8): less of it where exact words are asked for, more for short ones.
+
+    ``words`` are the words that the lexical search looks for.
+    """
+    exact = sum(len(found.group()) > 0 for found in _EXACT.finditer(question[:_QUOTED_LIMIT]))
+    if exact:
+        return max(LEAST_DENSE_WEIGHT, DENSE_WEIGHT - 0.05 * min(exact, 3))
+    if len(words) <= SHORT_QUESTION:
+        return min(MOST_DENSE_WEIGHT, DENSE_WEIGHT + 0.1)
+    return DENSE_WEIGHT
+
+
+def reciprocal_ranks(order: Sequence[int], constant: float = 60.0) -> dict[int, float]:
+    """1/(constant + rank) by place in the order, from rank 1: reciprocal rank fusion."""
+    return {chunk: 1.0 / (constant + rank) for rank, chunk in enumerate(order, 1)}

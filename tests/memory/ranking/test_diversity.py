@@ -1,0 +1,122 @@
+"""k fragments are k different memories (memory.md 11.12), and centroids of a notebook (2.6)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.memory.embedders.embedder import Calibration
+from app.memory.ranking.centroids import centroids
+from app.memory.ranking.diversity import Shape, duplicate_cosine, select, similarities
+from app.memory.ranking.query_vector import unit_vector, weighted_mean
+
+PLAIN = {
+    1: Shape.of("今天和老王去河边钓鱼，钓到三条鲫鱼。"),
+    2: Shape.of("晚上在家读书，读到很晚才睡。"),
+    3: Shape.of("新买的耳机坏了，要退货。"),
+}
+
+
+def test_the_one_that_repeats_least_comes_before_a_slightly_better_one() -> None:
+    """MMR with λ = 0.7: 0.7·0.8 - 0.3·0 = .56 beats 0.7·0.9 - 0.3·0.9 = .36."""
+    cosines = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    chosen = select([1, 2, 3], {1: 1.0, 2: 0.9, 3: 0.8}, PLAIN, cosines, 3, relevance=0.7)
+    assert chosen.chosen == (1, 3, 2)
+    assert not chosen.repeats
+
+
+def test_a_text_that_is_nearly_the_same_is_left_out() -> None:
+    """Shingle overlap above 0.8."""
+    shapes = {1: PLAIN[1], 2: Shape.of("今天和老王去河边钓鱼, 钓到三条鲫鱼!"), 3: PLAIN[3]}
+    chosen = select([1, 2, 3], {1: 1.0, 2: 0.9, 3: 0.1}, shapes, None, 3)
+    assert chosen.chosen == (1, 3)
+    assert chosen.repeats == {2: 1}
+
+
+def test_a_meaning_that_is_nearly_the_same_is_left_out() -> None:
+    """Cosine above 0.95."""
+    cosines = np.array([[1.0, 0.96, 0.1], [0.96, 1.0, 0.1], [0.1, 0.1, 1.0]])
+    assert select([1, 2, 3], {1: 1.0, 2: 0.9, 3: 0.5}, PLAIN, cosines, 3).repeats == {2: 1}
+
+
+def test_two_measurements_are_two_memories_even_if_only_the_numbers_differ() -> None:
+    one, other = Shape.of("早上称了体重，70.2 公斤，比上周好。"), Shape.of("早上称了体重，71.5 公斤，比上周好。")
+    shapes = {1: one, 2: other}
+    cosines = np.array([[1.0, 0.99], [0.99, 1.0]])
+    assert one.overlap(one) == 1.0
+    assert select([1, 2], {1: 1.0, 2: 0.9}, shapes, cosines, 2).chosen == (1, 2)
+
+
+def test_models_whose_chance_is_high_need_a_higher_cosine_for_a_duplicate() -> None:
+    assert duplicate_cosine(None) == 0.95
+    assert duplicate_cosine(Calibration(0.1, 0.09)) == 0.95
+    assert duplicate_cosine(Calibration(0.86, 0.023)) == pytest.approx(0.975)
+
+
+def test_a_final_order_only_loses_its_duplicates() -> None:
+    cosines = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    chosen = select([1, 2, 3], {1: 1.0, 2: 0.9, 3: 0.8}, PLAIN, cosines, 3, in_order=True)
+    assert chosen.chosen == (1, 2, 3)
+
+
+@given(st.integers(0, 8), st.integers(0, 2**32))
+def test_never_more_than_k_are_chosen_and_each_once_whatever_the_vectors_hold(k: int, seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    rows = dice.normal(size=(5, 4)).astype(np.float32)
+    rows[0, 0] = np.nan
+    ids = [4, 8, 15, 16, 23]
+    cosines = similarities(ids, ids, rows)
+    assert bool(np.all(np.isfinite(cosines)))
+    shapes = dict.fromkeys(ids, Shape.of(""))
+    chosen = select(ids, dict.fromkeys(ids, 0.5), shapes, np.clip(cosines, -1, 1), k).chosen
+    assert len(chosen) <= k
+    assert len(set(chosen)) == len(chosen)
+    assert set(chosen) <= set(ids)
+
+
+def test_ids_without_a_vector_are_like_nothing() -> None:
+    found = similarities([1, 2], [2], np.array([[0.0, 1.0]], dtype=np.float32))
+    assert found.tolist() == [[0.0, 0.0], [0.0, 1.0]]
+
+
+def test_the_vector_of_a_question_is_seven_parts_of_the_persons_and_three_of_the_models_words() -> None:
+    """11.18, 2.3: q = 0.7u + 0.3a, length 1; n2025 leaves it as it is."""
+    u, a = np.array([1.0, 0.0], dtype=np.float32), np.array([0.0, 1.0], dtype=np.float32)
+    plain = weighted_mean([(u, 0.7), (a, 0.3)], unit=False)
+    assert plain is not None
+    assert plain.tolist() == pytest.approx([0.7, 0.3])
+    unit = weighted_mean([(u, 0.7), (a, 0.3)])
+    assert unit is not None
+    assert unit.tolist() == pytest.approx([0.919145, 0.393919], abs=1e-6)
+    alone = weighted_mean([(u, 0.7), (None, 0.3)])
+    assert alone is not None
+    assert alone.tolist() == [1.0, 0.0]
+
+
+def test_vectors_that_are_no_vectors_do_not_count() -> None:
+    u = np.array([1.0, 0.0], dtype=np.float32)
+    other = np.array([1.0, 0.0, 0.0], dtype=np.float32)
+    hostile = weighted_mean([(u, 0.7), (np.array([np.nan, 1.0], dtype=np.float32), 0.3), (other, 0.3), (-u, 0.0)])
+    assert hostile is not None
+    assert hostile.tolist() == [1.0, 0.0]
+    assert weighted_mean([(None, 1.0)]) is None
+    assert weighted_mean([(u, 0.5), (-u, 0.5)]) is None
+    assert unit_vector([np.inf, 0.0]) is None
+
+
+def test_centroids_are_the_means_of_what_belongs_together() -> None:
+    rows = np.array([[1, 0, 0]] * 16 + [[0, 1, 0]] * 16, dtype=np.float32)
+    found = centroids(rows)
+    assert sorted(map(tuple, found.tolist())) == [(0.0, 1.0, 0.0), (1.0, 0.0, 0.0)]
+    assert centroids(rows).tobytes() == found.tobytes()
+
+
+def test_few_rows_give_one_centroid_many_at_most_eight_and_none_none() -> None:
+    dice = np.random.default_rng(5)
+    rows = dice.normal(size=(500, 6)).astype(np.float32)
+    assert len(centroids(rows)) <= 8
+    assert centroids(rows[:3]) == pytest.approx(rows[:3].mean(axis=0, keepdims=True), abs=1e-6)
+    assert centroids(np.zeros((0, 6), dtype=np.float32)).shape == (0, 6)
+    assert len(centroids(np.full((9, 4), np.nan, dtype=np.float32))) == 0
