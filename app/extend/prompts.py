@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from app.extend.values import Body, Json, Message
 
@@ -86,6 +86,16 @@ class PlaceholderSource(Protocol):
 
         Called at most once a turn with all distinct placeholders, under a deadline.
         """
+        ...
+
+
+@runtime_checkable
+class PatientSource(Protocol):
+    """A placeholder source that has a time of its own, because a model works for it."""
+
+    @property
+    def seconds(self) -> float:
+        """Longest time for ``resolve``, of now."""
         ...
 
 

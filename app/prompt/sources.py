@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.errors import PromptLimitError, both
-from app.extend import SYSTEM_NOTE, Filling, Found, Json, Piece, PlaceholderSource, PromptContext
+from app.extend import SYSTEM_NOTE, Filling, Found, Json, PatientSource, Piece, PlaceholderSource, PromptContext
 from app.prompt.limits import Budget, PromptLimits
 from app.prompt.pieces import NOT_DATA, PromptText
 
@@ -60,7 +60,7 @@ async def put_in_data(
         return attached
     async with asyncio.TaskGroup() as group:
         tasks = [
-            group.create_task(_resolved(source, tuple(items.values()), context, limits.source_seconds))
+            group.create_task(_resolved(source, tuple(items.values()), context, _seconds(source, limits)))
             for source, _, items in asked
         ]
     for (source, pattern, items), task in zip(asked, tasks, strict=True):
@@ -95,6 +95,11 @@ def _found(
                     )
                 )
     return found
+
+
+def _seconds(source: PlaceholderSource, limits: PromptLimits) -> float:
+    """The time of a source: its own where it says so, else that of all."""
+    return source.seconds if isinstance(source, PatientSource) else limits.source_seconds
 
 
 async def _resolved(

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from app.protocol.prompt_texts import DIARY_SUFFIX as DIARY
 from app.protocol.recall_chains import ChainCall, read_chain_call
+from app.protocol.recall_frames import THINKING_CHAIN as CHAIN
 from app.protocol.recall_modifiers import Modifiers, read_modifiers
 
-DIARY = "日记本"
 KNOWLEDGE = "知识库"
-CHAIN = "VCP元思考"
 LICENCE = "AIMemo=True"
 
 MAX_NOTEBOOKS = 64

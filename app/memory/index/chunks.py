@@ -31,7 +31,9 @@ OVERLAP_TOKENS = 50
 
 MAX_HEADER_CHARS = 600
 
-_QUARTERS = 4  # weights are quarters of a token, so that they add up exactly: 6 for an ideograph, 1 for other characters
+_QUARTERS = (
+    4  # weights are quarters of a token, so that they add up exactly: 6 for an ideograph, 1 for other characters
+)
 _IDEOGRAPH_EXTRA = 5
 _LONG = 120 * _QUARTERS
 """A line longer than this may be cut at its sentences, a sentence longer than this anywhere but in words and numbers."""

@@ -39,7 +39,9 @@ class IndexBrokenError(VcpError):
     code = "index_broken"
 
     def __init__(self, why: str) -> None:
-        super().__init__(both(f"记忆索引已损坏，正在重建：{why}", f"the memory index is damaged and is made anew: {why}"))
+        super().__init__(
+            both(f"记忆索引已损坏，正在重建：{why}", f"the memory index is damaged and is made anew: {why}")
+        )
 
 
 class IndexUnavailableError(VcpError):

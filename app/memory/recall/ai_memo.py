@@ -18,8 +18,9 @@ from app.memory.recall.ai_memo_reply import blocks_of, merged
 from app.memory.recall.cache import AnswerCache, cache_key
 from app.prompt.diaries import Notebooks
 from app.prompt.files import contained, read_text
-from app.protocol import ai_memo_texts as texts
-from app.protocol.token_estimate import estimated_tokens
+from app.protocol import recall_frames as frames
+from app.protocol.ai_memo_texts import PROMPT, file_note
+from app.protocol.recall_query import reference_tokens
 
 log = logging.getLogger(__name__)
 
@@ -111,11 +112,11 @@ class AiMemo:
         return answer
 
     async def of_texts(
-        self, fragments: Sequence[tuple[str, str]], names: Sequence[str], query: RecallQuery, preset: str
+        self, fragments: Sequence[tuple[str, str, str]], names: Sequence[str], query: RecallQuery, preset: str
     ) -> AiMemoAnswer:
-        """What the model finds in fragments, each with its heading (``::AIMemo+``)."""
+        """What the model finds in fragments, each with its notebook and file (``::AIMemo+``)."""
         prompt = await asyncio.to_thread(self._prompt, preset)
-        parts = [_part(heading, text) for heading, text in fragments]
+        parts = [_part(*fragment) for fragment in fragments]
         return await self._of(parts, tuple(names), query, prompt)
 
     async def _of(
@@ -133,7 +134,7 @@ class AiMemo:
         if asked and failed == len(asked):
             raise RuntimeError("no batch of AIMemo was answered")
         found = merged([reply[1] for reply in replies if reply is not None], empty_corpus=not parts)
-        text = f"{texts.joint_search(list(names))}\n{found}"
+        text = frames.ai_memo_result(names, found)
         raw = tuple(reply[0] for reply in replies if reply is not None)
         return AiMemoAnswer(text, names, len(parts), len(asked), failed, raw, left_out)
 
@@ -141,11 +142,11 @@ class AiMemo:
         self, batch: Sequence[_Part], query: RecallQuery, prompt: str
     ) -> tuple[str, tuple[str, ...]] | None:
         """The model's reply and its blocks; None where there was none, which is logged."""
-        corpus = texts.FILE_SEPARATOR.join(part.text for part in batch)
+        corpus = frames.AI_MEMO_FILE_SEPARATOR.join(part.text for part in batch)
         values = {
             "knowledge_base": corpus,
             "current_user_prompt": query.user,
-            "last_assistant_response": query.assistant or texts.NO_REPLY,
+            "last_assistant_response": query.assistant or frames.AI_MEMO_NO_REPLY,
             "Date": query.now.date().isoformat(),
             "Time": query.now.strftime("%H:%M:%S"),
         }
@@ -167,16 +168,13 @@ class AiMemo:
                 return read_text(contained(root, name), MAX_PROMPT_BYTES)
             except OSError as error:
                 log.warning("AIMemo prompt '%s' cannot be read: %s", name, error.strerror)
-        return texts.PROMPT
+        return PROMPT
 
     def _corpus(self, names: Sequence[str]) -> list[_Part]:
         """All files of the notebooks, oldest first. Blocks."""
         notebooks = self._notebooks()
         files = [(file, name) for name in names for file in notebooks.files(name) or ()]
-        return [
-            _part(texts.file_heading(name, file), notebooks.read_files([(name, file)], name))
-            for file, name in sorted(files)
-        ]
+        return [_part(name, file, notebooks.read_files([(name, file)], name)) for file, name in sorted(files)]
 
 
 class _Place:
@@ -203,9 +201,9 @@ def filled(prompt: str, values: Mapping[str, str]) -> str:
     return _VARIABLE.sub(lambda match: values[match[1]], prompt)
 
 
-def _part(heading: str, text: str) -> _Part:
-    whole = f"{heading}\n{text}"
-    return _Part(whole, estimated_tokens(whole))
+def _part(notebook: str, file: str, text: str) -> _Part:
+    whole = frames.ai_memo_file(notebook, f"{file_note(file)}\n{text}")
+    return _Part(whole, reference_tokens(whole))
 
 
 def _batches(parts: Sequence[_Part], limit: int) -> list[list[_Part]]:

@@ -6,7 +6,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from app.protocol.ai_memo_texts import EMPTY, LEAD, NEGATIVE, NOT_FOUND
+from app.protocol.recall_frames import AI_MEMO_EMPTY, AI_MEMO_LEAD, AI_MEMO_NOTHING
+
+NEGATIVE = (AI_MEMO_NOTHING, AI_MEMO_EMPTY)
 
 MAX_REPLY_CHARS = 400_000
 MAX_BLOCKS = 200
@@ -34,15 +36,15 @@ def blocks_of(reply: str, corpus: str) -> tuple[str, ...]:
     blocks = [block for block in _in_brackets(reply) if block and f"[[{block}]]" not in NEGATIVE]
     if blocks or any(negative in reply for negative in NEGATIVE):
         return tuple(blocks[:MAX_BLOCKS])
-    return (reply.removeprefix(LEAD).lstrip(":： \n"),)
+    return (reply.removeprefix(AI_MEMO_LEAD).lstrip(":： \n"),)
 
 
 def merged(replies: Iterable[Sequence[str]], *, empty_corpus: bool = False) -> str:
     """One answer of the blocks of all batches, each block once (5.6)."""
     blocks = dict.fromkeys(block for reply in replies for block in reply)
     if not blocks:
-        return EMPTY if empty_corpus else NOT_FOUND
-    return "\n".join((LEAD, *(f"[[{block}]]" for block in blocks)))
+        return AI_MEMO_EMPTY if empty_corpus else AI_MEMO_NOTHING
+    return "\n".join((AI_MEMO_LEAD, *(f"[[{block}]]" for block in blocks)))
 
 
 def without_repeated_tail(text: str) -> str:

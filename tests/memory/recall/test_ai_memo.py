@@ -36,8 +36,8 @@ class Model:
         if self.fails(prompt):
             raise TimeoutError
         lines = prompt.split("\n")
-        files = [(line.split(" === ")[1], lines[index + 1]) for index, line in enumerate(lines) if " === " in line[3:]]
-        return json.dumps({"memories": [{"file": file, "quote": quote} for file, quote in files if "`" not in file]})
+        files = [(line[4:], lines[index + 1]) for index, line in enumerate(lines) if line.startswith("文件: ")]
+        return json.dumps({"memories": [{"file": file, "quote": quote} for file, quote in files]})
 
 
 def memo(home: Path, model: Model, *, at_once: int = 5, tokens: int = 60_000, prompt: str = "") -> AiMemo:
@@ -72,15 +72,15 @@ def test_values_are_never_filled_again() -> None:
 def test_large_notebooks_are_read_in_batches_with_a_bound_on_calls_at_a_time(tmp_path: Path) -> None:
     write(tmp_path, "甲", **{f"f{number:02}": f"第{number}天" + "好" * 700 for number in range(9)})
     model = Model()
-    answer = asyncio.run(memo(tmp_path, model, at_once=2, tokens=11_500).answer(("甲",), QUERY, "", 1))
+    answer = asyncio.run(memo(tmp_path, model, at_once=2, tokens=12_200).answer(("甲",), QUERY, "", 1))
     assert (answer.batches, answer.files, model.most) == (5, 9, 2)
     assert answer.text.count("[[第") == 9
 
 
 def test_a_batch_that_fails_costs_only_itself_and_is_not_kept(tmp_path: Path) -> None:
-    write(tmp_path, "甲", a="一" * 900, b="二" * 900)
+    write(tmp_path, "甲", a="一" * 600, b="二" * 600)
     model = Model()
-    model.fails = lambda prompt: "一" * 900 in prompt
+    model.fails = lambda prompt: "一" * 600 in prompt
     recall = memo(tmp_path, model, tokens=11_000)
     answer = asyncio.run(recall.answer(("甲",), QUERY, "", 1))
     assert answer.failed == 1

@@ -184,7 +184,25 @@ MOMENTS = st.builds(
 )
 PIECES = st.sampled_from(
     [text for line in SENTENCES if line and not line.startswith("#") for text in (line.partition("|")[0],)]
-    + ["到", "-", "~", "和", "的", "之前", "以来", "前", "后", "三", "九千九百九十九", "闰", "农历", "日", "月", "年", "周"]
+    + [
+        "到",
+        "-",
+        "~",
+        "和",
+        "的",
+        "之前",
+        "以来",
+        "前",
+        "后",
+        "三",
+        "九千九百九十九",
+        "闰",
+        "农历",
+        "日",
+        "月",
+        "年",
+        "周",
+    ]
     + [" to ", " and ", "from ", "between ", "since ", "ago", "last ", "1", "31", "2025", "。", "\n", "\x00", "\ud800"]
 )
 TEXTS = st.lists(st.one_of(PIECES, st.text(max_size=4)), max_size=8).map("".join)
