@@ -81,6 +81,10 @@ class Preparation:
         content: str = message["content"]
         return content
 
+    async def operator_texts(self, body: Body, model: str) -> list[str]:
+        """The operator's and the client's system text of a body, expanded without data (``memory explain``)."""
+        return await self._engine.operator_texts(checked_messages(body)["messages"], model)
+
     async def before_round(self, body: Body, model: str, turn_id: str, number: int) -> Body:
         """What is done to the body before each upstream request."""
         return await self._stage(Stage.BEFORE_EACH_ROUND, body, model, turn_id, number)

@@ -106,6 +106,16 @@ class PromptEngine:
         count.done("after_detectors")
         return ExpandedPrompt(_closed(opened, slots), slots, media, tuple(attached))
 
+    async def operator_texts(self, messages: Sequence[Message], model: str) -> list[str]:
+        """The texts in which a system message's placeholders count, expanded without any data; for explanations."""
+        opened, _ = _without_media_switch(messages)
+        slots = list(_slots(opened))
+        templates = self._templates(slots, model, Budget(self._settings.limits))
+        if templates:
+            tools = ToolDescriptions(self._tools(), self._is_filled, self._further_tools())
+            await asyncio.to_thread(self._expand_operator_text, templates, tools)
+        return [text for slot in slots if slot.role == SYSTEM or slot.noted for text in slot.text.texts(NOT_DATA)]
+
     def detect_last(self, messages: Sequence[Message], publish: Publish | None = None) -> list[Message]:
         """Messages that preprocessors have finished, with detectors applied where the settings place them here (3.12).
 

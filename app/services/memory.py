@@ -13,9 +13,11 @@ import httpx
 from app.config.model_redirect import ModelRedirect
 from app.errors import BadRequestError, both
 from app.extend import Lifecycle, MemorySearch, PlaceholderSource, Preprocessor, Remembered, RouteSource
+from app.hub.hub import Hub
 from app.observe.bus import EventBus
 from app.services.completions import PlainCompletions
 from app.services.in_force import InForce
+from app.services.memory_recall import Recall, Searching
 from app.upstream.client import UpstreamClient
 
 
@@ -29,7 +31,8 @@ class MemorySurroundings:
     redirect: ModelRedirect
     complete: PlainCompletions
     http: httpx.AsyncClient
-    """For services that are no model API of ours: rerankers."""
+    """For services that are no model API of ours: rerankers, the model of AIMemo."""
+    hub: Callable[[], Hub]
 
 
 class Memory:
@@ -42,6 +45,12 @@ class Memory:
         self.routes: tuple[RouteSource, ...] = ()
         self.lifecycles: tuple[Lifecycle, ...] = ()
         self.for_plugins = MemoryForPlugins()
+        self.recall = Recall(around.in_force, around.events, around.http, around.hub, self._searching)
+        self.placeholders += (self.recall.source,)
+
+    def _searching(self) -> Searching | None:
+        """What declarations are answered from."""
+        return None
 
 
 class MemoryForPlugins:

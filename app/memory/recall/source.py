@@ -1,7 +1,7 @@
 """The placeholder source of recall: all declarations of a prompt, answered together (memory.md 2.2).
 
-Declarations are found in the operator's text and in the client's own system text, never in data (D9); what comes back is
-data and put in byte for byte (D79). This module needs no numpy: what does is made when a prompt has a declaration.
+Declarations are found in the operator's text and in the client's own system text, never in data (D9); what comes back
+is data and put in byte for byte (D79). This module needs no numpy: what does is made when a prompt has a declaration.
 """
 
 from __future__ import annotations
