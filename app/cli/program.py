@@ -16,7 +16,7 @@ from app.errors import VcpError, both
 
 COMMANDS = (
     *("serve", "init", "check", "keys", "nodes", "backup", "restore", "tool"),
-    *("mcp", "mcp-check", "modular", "approve", "demo", "node"),
+    *("mcp", "mcp-check", "modular", "approve", "demo", "node", "memory"),
 )
 """The commands, in the order of the help. Each has a module of its name, which adds its own arguments."""
 

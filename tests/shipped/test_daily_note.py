@@ -115,3 +115,48 @@ def test_every_example_of_the_manifest_is_a_call_that_works(call: Any, tmp_path:
         assert call(arguments).json["status"] == "success"
     (path,) = notes(tmp_path)
     assert "定下了春天去看海的计划" in path.read_text("utf-8")
+
+
+def test_with_tag_master_the_model_gives_the_tags_that_are_missing(call: Any, tag_server: Any, tmp_path: Path) -> None:
+    """1.6, newer versions: ``TagMaster=true``; the prompt is that of DailyNoteWrite."""
+    tag_server.say("[[Tag: 散步，河边]]")
+    answer = call(NOTE | {"Content": "散步。"}, TagMaster="true", **tag_server.settings())
+    (path,) = notes(tmp_path)
+    assert answer.json["message"] == f"Diary saved to {path}"
+    assert path.read_bytes().decode() == "[2025-11-27] - 小克\n散步。\nTag: 散步, 河边"
+    assert "[[Tag:" in tag_server.requests[0]["body"]["messages"][0]["content"]
+    call(NOTE, TagMaster="true", **tag_server.settings())
+    assert len(tag_server.requests) == 1
+
+
+def test_with_tag_master_and_no_model_the_note_is_kept_without_tags(call: Any, tmp_path: Path) -> None:
+    answer = call(NOTE | {"Content": "散步。"}, TagMaster="true")
+    assert "Stored without tags" in answer.json["message"]
+    assert notes(tmp_path)[0].read_bytes().decode() == "[2025-11-27] - 小克\n散步。"
+
+
+def test_an_edit_that_finds_nothing_shows_the_nearest_passage_if_wanted(call: Any, tmp_path: Path) -> None:
+    call(NOTE | {"Content": "今天在河边走了很久，遇到一只白鹭。\nTag: a"})
+    edit = {"command": "update", "target": "今天在河边走了好久，遇到一只白鹭", "replace": "x"}
+    assert "[-好-]{+很+}" in call(edit, DAILY_NOTE_FUZZY_DIFF="true").json["error"]
+    assert "白鹭" not in call(edit).json["error"]
+
+
+def test_the_shared_book_is_found_by_the_name_people_call_it(call: Any, tmp_path: Path) -> None:
+    call(NOTE)
+    call(NOTE | {"maid": "[公共日记本]小克"})
+    assert {path.parent.name for path in notes(tmp_path)} == {"公共"}
+
+
+def test_notebooks_may_lie_elsewhere_below_the_home(call: Any, tmp_path: Path) -> None:
+    answer = call(KNOWLEDGEBASE_ROOT_PATH="books")
+    assert Path(answer.json["filePath"]).parent == tmp_path / "books" / "公共"
+
+
+def test_a_private_notebook_is_written_by_its_own_agent_only(call: Any, tmp_path: Path) -> None:
+    """11.23."""
+    (tmp_path / "notebook_permissions.json").write_text('{"公共": "private"}', "utf-8")
+    answer = call()
+    assert (answer.json["status"], answer.code) == ("error", 1)
+    assert "may not write" in answer.json["error"]
+    assert call(NOTE | {"maid": "公共"}).json["status"] == "success"

@@ -111,14 +111,18 @@ def existing_notebook(root: Path, name: str) -> Path:
 
 
 def note_path(folder: Path, file: str) -> Path:
-    """Where a note of this name lies or would lie in a notebook; links are refused. Raises PathRefusedError."""
+    """Where a note of this name lies or would lie in a notebook; links, folders, pipes are refused (PathRefusedError)."""
     if not is_note_name(check_name(file)):
         raise PathRefusedError(
             f"{file[:60]!r} 不是日记文件（.txt 或 .md）", f"{file[:60]!r} is no note: .txt and .md are"
         )
     path = folder / file
-    if path.is_symlink():
-        raise PathRefusedError(f"{file!r} 是链接", f"{file!r} is a link")
+    try:
+        plain = stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        plain = True  # nothing is there yet, or nothing can be
+    if not plain:
+        raise PathRefusedError(f"{file!r} 不是普通文件", f"{file!r} is a link, or no file at all")
     return path
 
 

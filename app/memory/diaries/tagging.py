@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 
+from app.errors import VcpError, both
 from app.memory.diaries.tag_model import TagModel
 from app.protocol.diary import normalise_tags
 
@@ -29,8 +30,13 @@ _RETRIED = frozenset({500, 503})
 _TAGS = re.compile(r"\[\[Tag[:：]([^\r\n]*?)\]\]", re.IGNORECASE)
 
 
-class NoTagsError(Exception):
+class NoTagsError(VcpError):
     """There will be no tags for this note; the text says why."""
+
+    code = "no_tags"
+
+    def __init__(self, chinese: str, english: str) -> None:
+        super().__init__(both(chinese, english))
 
 
 class _AgainError(Exception):
@@ -60,7 +66,9 @@ async def ask_for_tags(
     try:
         client = httpx.AsyncClient(timeout=REQUEST_SECONDS, proxy=model.proxy)
     except (ValueError, httpx.InvalidURL, ImportError) as error:
-        raise NoTagsError(f"the proxy {model.proxy!r} cannot be used: {error}") from error
+        raise NoTagsError(
+            f"代理 {model.proxy!r} 不可用", f"the proxy {model.proxy!r} cannot be used: {error}"
+        ) from error
     async with client:
         for attempt in range(ATTEMPTS):
             try:
@@ -69,7 +77,10 @@ async def ask_for_tags(
                 reason = str(error)
             if attempt < len(WAITS):
                 await pause(WAITS[attempt])
-    raise NoTagsError(f"the tag model {model.model!r} failed {ATTEMPTS} times: {reason}")
+    raise NoTagsError(
+        f"标签模型 {model.model!r} 失败了 {ATTEMPTS} 次",
+        f"the tag model {model.model!r} failed {ATTEMPTS} times: {reason}",
+    )
 
 
 def prompt_folders(plugin_folder: Path) -> tuple[Path, ...]:
@@ -83,16 +94,23 @@ def read_prompt(folders: Sequence[Path], name: str) -> str:
     try:
         path = (folder / name).resolve()
         if not path.is_relative_to(folder.resolve()):
-            raise NoTagsError(f"TagModelPrompt={name!r} leads out of the plugin folder")
+            raise NoTagsError(
+                f"TagModelPrompt={name!r} 指向插件目录之外", f"TagModelPrompt={name!r} leads out of the plugin folder"
+            )
         with path.open("rb") as file:
             data = file.read(MAX_PROMPT_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise NoTagsError(f"TagModelPrompt={name!r} cannot be read: {error}") from error
+        raise NoTagsError(
+            f"无法读取 TagModelPrompt={name!r}", f"TagModelPrompt={name!r} cannot be read: {error}"
+        ) from error
     if len(data) > MAX_PROMPT_BYTES:
-        raise NoTagsError(f"TagModelPrompt={name!r} is over {MAX_PROMPT_BYTES} bytes")
+        raise NoTagsError(
+            f"TagModelPrompt={name!r} 超过 {MAX_PROMPT_BYTES} 字节",
+            f"TagModelPrompt={name!r} is over {MAX_PROMPT_BYTES} bytes",
+        )
     prompt = data.decode("utf-8-sig", "replace").strip()
     if not prompt:
-        raise NoTagsError(f"TagModelPrompt={name!r} is empty")
+        raise NoTagsError(f"TagModelPrompt={name!r} 是空的", f"TagModelPrompt={name!r} is empty")
     return prompt
 
 
@@ -117,23 +135,33 @@ async def _ask_once(client: httpx.AsyncClient, body: dict[str, object], model: T
             async for chunk in response.aiter_bytes():
                 answer += chunk
                 if len(answer) > MAX_ANSWER_BYTES:
-                    raise NoTagsError(f"the tag model's answer is over {MAX_ANSWER_BYTES} bytes")
+                    raise NoTagsError(
+                        f"标签模型的回答超过 {MAX_ANSWER_BYTES} 字节",
+                        f"the tag model's answer is over {MAX_ANSWER_BYTES} bytes",
+                    )
     except TimeoutError as error:
         raise _AgainError(f"no answer within {REQUEST_SECONDS:.0f} s") from error
     except httpx.TransportError as error:
         raise _AgainError(f"{type(error).__name__}: {error}") from error
     except (httpx.InvalidURL, httpx.DecodingError, UnicodeError) as error:
-        raise NoTagsError(f"the request to the tag model failed: {type(error).__name__}: {error}") from error
+        raise NoTagsError(
+            "请求标签模型失败", f"the request to the tag model failed: {type(error).__name__}: {error}"
+        ) from error
     if response.status_code in _RETRIED:
         raise _AgainError(f"status {response.status_code}: {_excerpt(answer)}")
     if response.status_code != 200:
-        raise NoTagsError(f"the tag model answered status {response.status_code}: {_excerpt(answer)}")
+        raise NoTagsError(
+            f"标签模型的回答状态为 {response.status_code}",
+            f"the tag model answered status {response.status_code}: {_excerpt(answer)}",
+        )
     try:
         content = json.loads(answer)["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise NoTagsError(f"the tag model's answer is no chat completion: {_excerpt(answer)}") from error
+        raise NoTagsError(
+            "标签模型的回答格式不对", f"the tag model's answer is no chat completion: {_excerpt(answer)}"
+        ) from error
     if not isinstance(content, str):
-        raise NoTagsError("the tag model's answer has no text")
+        raise NoTagsError("标签模型的回答没有文本", "the tag model's answer has no text")
     return content
 
 
@@ -141,9 +169,12 @@ def find_tags(reply: str) -> str:
     """The normalised tag line of a reply that holds one ``[[Tag: …]]``."""
     found = _TAGS.search(reply)
     if found is None or not found[1].strip(" ,，、：\t\u3000"):
-        raise NoTagsError("the tag model's reply holds no [[Tag: …]]")
+        raise NoTagsError("标签模型的回复中没有 [[Tag: …]]", "the tag model's reply holds no [[Tag: …]]")
     if len(found[1]) > MAX_TAG_LINE_CHARS:
-        raise NoTagsError(f"the tag model's Tag line is over {MAX_TAG_LINE_CHARS} characters")
+        raise NoTagsError(
+            f"标签行超过 {MAX_TAG_LINE_CHARS} 个字符",
+            f"the tag model's Tag line is over {MAX_TAG_LINE_CHARS} characters",
+        )
     return normalise_tags(found[1])
 
 

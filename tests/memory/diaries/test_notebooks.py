@@ -130,6 +130,6 @@ def test_notes_are_found_by_their_address(root: Path, address: str) -> None:
 
 def test_a_pipe_is_no_note(root: Path) -> None:
     os.mkfifo(root / "公共/pipe.txt")
-    with pytest.raises(NoSuchNoteError):
+    with pytest.raises(PathRefusedError):
         find_note(root, "公共/pipe.txt")
     assert "pipe.txt" not in [entry.name for entry in note_files(root / "公共")]
