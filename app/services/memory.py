@@ -17,6 +17,7 @@ from app.hub.hub import Hub
 from app.observe.bus import EventBus
 from app.services.completions import PlainCompletions
 from app.services.in_force import InForce
+from app.services.memory_index import IndexService
 from app.services.memory_recall import Recall, Searching
 from app.upstream.client import UpstreamClient
 
@@ -45,6 +46,8 @@ class Memory:
         self.routes: tuple[RouteSource, ...] = ()
         self.lifecycles: tuple[Lifecycle, ...] = ()
         self.for_plugins = MemoryForPlugins()
+        self.index = IndexService(around.in_force, around.events)
+        self.lifecycles += (self.index,)
         self.recall = Recall(around.in_force, around.events, around.http, around.hub, self._searching)
         self.placeholders += (self.recall.source,)
 

@@ -36,7 +36,7 @@ _QUARTERS = (
 )
 _IDEOGRAPH_EXTRA = 5
 _LONG = 120 * _QUARTERS
-"""A line longer than this may be cut at its sentences, a sentence longer than this anywhere but in words and numbers."""
+"""A line longer than this may be cut at its sentences, a sentence longer than this anywhere but in a word or number."""
 
 _SIGN_CHARS = 12
 """So much of what follows a place makes its strength; an edit further on in the line leaves it as it is."""
@@ -284,7 +284,7 @@ def _middle(places: _Places, begin: int, end: int, reach: int, longest: int) -> 
 
 
 def _overlap_start(places: _Places, before: int, fresh: int) -> int:
-    """Where the overlap before a chunk begins: at a place, at most ``OVERLAP_TOKENS`` back and inside the last chunk."""
+    """Where the overlap of a chunk begins: at a place, at most ``OVERLAP_TOKENS`` back and inside the last chunk."""
     if fresh == 0:
         return 0
     number = bisect_left(places.at, fresh)

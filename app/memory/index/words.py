@@ -30,15 +30,22 @@ _PARTS = re.compile(r"[0-9]+|[^\W0-9_]+")
 _WEAK_MARKS = "-_.@/:"  # at the end of a word they are punctuation
 _BLANK = re.compile(r"[^\w]+")
 
-STOP_WORDS = frozenset(
-    "a an and are as at be been but by can could did do does for from had has have he her him his how i if in into is it "
-    "its me my of on or our she should so some than that the their them then there these they this those to us was we "
-    "were what when where which who whom whose why will with would you your".split()
-) | frozenset(
-    "的 了 是 在 我 你 他 她 它 们 我们 你们 他们 她们 它们 和 与 及 或 就 都 也 还 又 很 吗 呢 吧 啊 呀 嘛 么 什么 怎么 怎样 如何 哪 哪个 哪些 哪里 哪儿 "
-    "谁 为什么 多少 几 这 那 这个 那个 这些 那些 这里 那里 有 没有 把 被 给 对 从 到 向 让 使 跟 等 着 过 得 地 之 其 而 但 但是 因为 所以 如果 "
-    "一个 一下 一些 请 请问 是否 是不是 有没有 时候 当时 关于".split()
-)
+_ENGLISH = """
+a an and are as at be been but by can could did do does for from had has have he her him his how i if in into is it its
+me my of on or our she should so some than that the their them then there these they this those to us was we were what
+when where which who whom whose why will with would you your
+"""
+
+_CHINESE = """
+的 了 是 在 我 你 他 她 它 们 我们 你们 他们 她们 它们 和 与 及 或 就 都 也 还 又 很 吗 呢 吧 啊 呀 嘛 么
+什么 怎么 怎样 如何 哪 哪个 哪些 哪里 哪儿 谁 为什么 多少 几 这 那 这个 那个 这些 那些 这里 那里 有 没有
+把 被 给 对 从 到 向 让 使 跟 等 着 过 得 地 之 其 而 但 但是 因为 所以 如果 一个 一下 一些 请 请问
+是否 是不是 有没有 时候 当时 关于
+"""
+
+STOP_WORDS = frozenset(f"{_ENGLISH} {_CHINESE}".split())
+"""Words of questions that say nothing of what is asked for."""
+
 _STOP_CHARS = frozenset("的了是在我你他她它们和与或就都也还又很吗呢吧啊呀嘛么这那哪谁把被给着过得地之其而但请")
 
 

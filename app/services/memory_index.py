@@ -1,0 +1,164 @@
+"""Builds the index of notes and what keeps it equal to the files (D88: only where the home is owned)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.config.settings import Settings
+from app.extend import CallFinished, DiaryWritten, Json, NotesChanged
+from app.observe.bus import EventBus
+from app.services.in_force import InForce
+
+if TYPE_CHECKING:
+    from app.memory.index.memory_index import MemoryIndex
+    from app.memory.index.note_files import NoteRules
+    from app.memory.index.sync import Sync, SyncPace
+    from app.memory.index.watcher import NoteWatcher
+
+DIARY_TOOLS = frozenset({"DailyNote", "DailyNoteWrite", "DailyNoteEditor", "DailyNoteManager", "ThoughtClusterManager"})
+"""Tools that write notes: what they wrote is looked at when their call is over (D80)."""
+
+STOP_SECONDS = 5.0
+
+MAX_FAULTY = 100
+"""Most unreadable notes that are listed."""
+
+
+class IndexService:
+    """A ``Lifecycle``: the index of a home, open and kept equal to the files while it runs.
+
+    ``index`` is None before the start, after the stop, and while ``Memory=false``.
+    """
+
+    def __init__(self, in_force: InForce, events: EventBus) -> None:
+        self._in_force = in_force
+        self._parts: tuple[MemoryIndex, Sync, NoteWatcher] | None = None
+        events.listen(self._heard, CallFinished, DiaryWritten, NotesChanged)
+
+    @property
+    def index(self) -> MemoryIndex | None:
+        """The index, while it is open."""
+        return None if self._parts is None else self._parts[0]
+
+    @property
+    def sync(self) -> Sync | None:
+        """What keeps it up to date."""
+        return None if self._parts is None else self._parts[1]
+
+    async def start(self) -> None:
+        """Open the index and begin to sync; nothing waits for that."""
+        if not (self._in_force.owns_home and self._in_force.settings.memory):
+            return
+        index, sync = home_index(self._in_force)
+        from app.memory.index.watcher import NoteWatcher
+
+        watcher = NoteWatcher(
+            lambda: notes_root(self._in_force.home, self._in_force.settings),
+            sync.look,
+            sync.glance,
+            window=lambda: self._in_force.settings.knowledgebase_batch_window_ms / 1000,
+            batch=lambda: self._in_force.settings.knowledgebase_max_batch_size,
+        )
+        self._parts = (index, sync, watcher)
+        await sync.start()
+        await watcher.start()
+
+    def health(self) -> str:
+        """What keeps the index from being brought up to date."""
+        return "" if self._parts is None else self._parts[1].health()
+
+    async def stop(self) -> None:
+        """End the syncing and close the file."""
+        if self._parts is None:
+            return
+        (index, sync, watcher), self._parts = self._parts, None
+        await watcher.stop()
+        await sync.stop()
+        async with asyncio.timeout(STOP_SECONDS):
+            await index.stop()
+
+    async def status(self) -> dict[str, Json]:
+        """How the index is, for ``/v1/memory/status`` (11.31)."""
+        if self._parts is None:
+            return {"enabled": False}
+        return await index_status(self._parts[0], self._parts[1])
+
+    def _heard(self, event: object) -> None:
+        if self._parts is None:
+            return
+        sync = self._parts[1]
+        if isinstance(event, NotesChanged):
+            sync.look(event.paths)
+        elif isinstance(event, DiaryWritten) or (isinstance(event, CallFinished) and event.call.tool in DIARY_TOOLS):
+            sync.glance()
+
+
+def home_index(in_force: InForce) -> tuple[MemoryIndex, Sync]:
+    """The index of a home, not open yet, and what brings it up to date."""
+    from app.memory.index.memory_index import INDEX_FILE, MemoryIndex
+    from app.memory.index.sync import Sync
+
+    index = MemoryIndex(in_force.home / INDEX_FILE)
+    sync = Sync(
+        lambda: notes_root(in_force.home, in_force.settings),
+        index,
+        in_force.following(note_rules),
+        in_force.following(sync_pace),
+        clock=time.time,
+    )
+    return index, sync
+
+
+def notes_root(home: Path, settings: Settings) -> Path:
+    """The folder of notebooks."""
+    return home / (settings.knowledgebase_root_path or "dailynote")
+
+
+def note_rules(settings: Settings) -> NoteRules:
+    """Which notes are indexed."""
+    from app.memory.index.note_files import NoteRules
+
+    return NoteRules(
+        folders=settings.ignore_folders,
+        prefixes=settings.ignore_prefixes,
+        suffixes=settings.ignore_suffixes,
+        tag_blacklist=settings.tag_blacklist,
+        tag_blacklist_super=settings.tag_blacklist_super,
+    )
+
+
+def sync_pace(settings: Settings) -> SyncPace:
+    """How quickly and how often."""
+    from app.memory.index.sync import SyncPace
+
+    return SyncPace(
+        reconcile_seconds=settings.memory_reconcile_minutes * 60,
+        batch=settings.knowledgebase_max_batch_size,
+        share=settings.memory_background_share,
+        full_scan=settings.knowledgebase_full_scan_on_startup,
+    )
+
+
+async def index_status(index: MemoryIndex, sync: Sync) -> dict[str, Json]:
+    """How the index is, as JSON."""
+    from app.memory.index.reading import faulty_notes
+
+    notebooks = index.notebooks()
+    state = sync.state
+    faulty = await index.database.read(lambda connection: faulty_notes(connection, MAX_FAULTY))
+    return {
+        "enabled": True,
+        "notes": sum(book.notes for book in notebooks.values()),
+        "chunks": sum(book.chunks for book in notebooks.values()),
+        "notebooks": {name: {"notes": book.notes, "chunks": book.chunks} for name, book in sorted(notebooks.items())},
+        "pending": state.pending,
+        "scannedAt": state.scanned_at or None,
+        "scanSeconds": round(state.scan_seconds, 3),
+        "indexed": state.indexed,
+        "bytes": await asyncio.to_thread(index.database.size),
+        "trouble": state.trouble,
+        "faults": {**dict(state.faults), **{note.path: note.fault for note in faulty}},
+    }
