@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,7 +82,7 @@ def similarities(ids: Sequence[int], with_vectors: Sequence[int], matrix: Matrix
 def select(
     ids: Sequence[int],
     scores: Mapping[int, float],
-    shapes: Mapping[int, Shape],
+    shape: Callable[[int], Shape],
     cosines: NDArray[np.float64] | None,
     k: int,
     *,
@@ -93,7 +93,8 @@ def select(
     """At most k of ``ids``, which come best first: each time the one with the greatest λ·score - (1-λ)·repetition.
 
     Repetition is the greatest cosine with a chosen one, placed between chance (``calibration``) and 1, so that the step
-    means the same under all models. Near-duplicates of a chosen one are left out. Equal values keep the given order.
+    means the same under all models. ``shape`` gives what the text of an id is compared by. Near-duplicates of a chosen
+    one are left out. Equal values keep the given order.
     ``in_order``: the order given is final (a reranker's), only near-duplicates go.
     """
     chosen: list[int] = []
@@ -103,25 +104,26 @@ def select(
     left = list(range(len(ids)))
     repetition = np.zeros(len(ids))
 
+    def between(one: int, other: int) -> float:
+        return float(cosines[one, other]) if cosines is not None else 0.0
+
     def gain(at: int) -> float:
         return relevance * scores[ids[at]] - (1.0 - relevance) * float(repetition[at])
 
     while left and len(chosen) < k:
         best = left[0] if in_order else max(left, key=lambda at: (gain(at), -at))
         left.remove(best)
-        taken = ids[best]
-        chosen.append(taken)
-        kept: list[int] = []
+        # texts are compared only when it is a candidate's turn, since most of them never have one
+        same = (ids[one] for one in chosen if _repeats(shape(ids[one]), shape(ids[best]), between(one, best), limit))
+        repeated = next(same, None)
+        if repeated is not None:
+            repeats[ids[best]] = repeated
+            continue
+        chosen.append(best)
         for at in left:
-            cosine = float(cosines[best, at]) if cosines is not None else 0.0
-            if _repeats(shapes[taken], shapes[ids[at]], cosine, limit):
-                repeats[ids[at]] = taken
-                continue
-            near = (cosine - chance) / (1.0 - chance) if chance < 1.0 else 0.0
+            near = (between(best, at) - chance) / (1.0 - chance) if chance < 1.0 else 0.0
             repetition[at] = max(repetition[at], min(1.0, max(0.0, near)))
-            kept.append(at)
-        left = kept
-    return Selection(tuple(chosen), repeats)
+    return Selection(tuple(ids[at] for at in chosen), repeats)
 
 
 def _repeats(one: Shape, other: Shape, cosine: float, limit: float) -> bool:

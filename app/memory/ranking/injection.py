@@ -46,7 +46,7 @@ async def expanded(
             continue
         whole.add(note)
         result.append(replace(hit, text=text, tokens=size))
-    return [hit for hit in result if hit.chunk.note_id not in whole or hit.text is not hit.chunk.text]
+    return result
 
 
 def fitting(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from app.memory.embedders.calibration import calibrated
 from app.memory.embedders.embedder import Vector
@@ -111,7 +112,10 @@ class Retriever:
             notes.append("nothing is cut by similarity without vectors")
 
         order = await self._reranked(query.user, candidates, retrieval, options, k, notes)
-        main, repeated = await self._diverse(order, k, options, ranked=order is not candidates)
+        ranked = order is not candidates
+        if retrieval.expand:
+            order = best_of_each_note(order)
+        main, repeated = await self._diverse(order, k, options, ranked=ranked)
         timely = self._timely(candidates, main, of_days, retrieval, k)
         hits = [_hit(one, "rag") for one in main]
         time_part = [_hit(one, "time") for one in timely]
@@ -125,15 +129,15 @@ class Retriever:
         hits, time_part, second, cut = fitting(
             hits, time_part, second, retrieval.max_tokens, retrieval.time_share, reference_tokens
         )
-        kept = {one.record.id for one in [*main, *timely]}
+        told = {hit.chunk.id for hit in [*hits, *time_part, *second]} | {one.chunk_id for one in cut}
         rest = [
             Dropped(one.record.id, one.score, "duplicate" if one.record.id in repeated else "k")
             for one in candidates
-            if one.record.id not in kept
+            if one.record.id not in told
         ]
         return Retrieved(
             hits=(*hits, *newest_first(time_part), *second),
-            dropped=tuple([*cut, *dropped, *rest][:DROPPED_LIMIT]),
+            dropped=tuple([*cut, *(one for one in dropped if one.chunk_id not in told), *rest][:DROPPED_LIMIT]),
             groups=groups.activations,
             tags=dict(tags.weights) if tags is not None else {},
             lexical_only=vector is None,
@@ -229,20 +233,20 @@ class Retriever:
         if options.dense_only or not order:
             return list(order[:k]), frozenset()
         head = list(order[: max(LIST_DEPTH, 2 * k)])
-        ids = [one.record.id for one in head]
+        by_id = {one.record.id: one for one in head}
+        ids = list(by_id)
         with_vectors, matrix = await self._vectors.of_chunks(ids)
         best = max((one.score for one in head), default=0.0)
         chosen = select(
             ids,
             {one.record.id: one.score / best if best > 0 else 0.0 for one in head},
-            {one.record.id: Shape.of(one.record.text) for one in head},
+            cache(lambda chunk: Shape.of(by_id[chunk].record.text)),
             similarities(ids, with_vectors, matrix) if with_vectors else None,
             k,
             calibration=self._vectors.calibration() if with_vectors else None,
             relevance=1.0,
             in_order=ranked,
         )
-        by_id = {one.record.id: one for one in head}
         return [by_id[chunk] for chunk in chosen.chosen], frozenset(chosen.repeats)
 
     def _timely(
@@ -260,7 +264,7 @@ class Retriever:
         inside = [one for one in candidates if one.record.id in days and one.record.id not in taken]
         if retrieval.expand:
             notes = {one.record.note_id for one in main}
-            inside = [one for one in inside if one.record.note_id not in notes]
+            inside = best_of_each_note([one for one in inside if one.record.note_id not in notes])
         return inside[: time_hits(k, retrieval.time_share)]
 
     async def _expanded(
@@ -280,6 +284,14 @@ def asked(query: RecallQuery) -> str:
     if query.previous_user.strip() and is_follow_up(query.user):
         return f"{query.previous_user}\n{query.user}"
     return query.user if query.user.strip() else query.assistant
+
+
+def best_of_each_note(order: Sequence[Candidate]) -> list[Candidate]:
+    """The first chunk of each note, for where whole notes are injected."""
+    first: dict[int, Candidate] = {}
+    for one in order:
+        first.setdefault(one.record.note_id, one)
+    return list(first.values())
 
 
 def _hit(one: Candidate, source: str) -> Hit:

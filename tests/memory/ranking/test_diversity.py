@@ -22,7 +22,7 @@ PLAIN = {
 def test_the_one_that_repeats_least_comes_before_a_slightly_better_one() -> None:
     """MMR with λ = 0.7: 0.7·0.8 - 0.3·0 = .56 beats 0.7·0.9 - 0.3·0.9 = .36."""
     cosines = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    chosen = select([1, 2, 3], {1: 1.0, 2: 0.9, 3: 0.8}, PLAIN, cosines, 3, relevance=0.7)
+    chosen = select([1, 2, 3], {1: 1.0, 2: 0.9, 3: 0.8}, PLAIN.__getitem__, cosines, 3, relevance=0.7)
     assert chosen.chosen == (1, 3, 2)
     assert not chosen.repeats
 
@@ -30,7 +30,7 @@ def test_the_one_that_repeats_least_comes_before_a_slightly_better_one() -> None
 def test_a_text_that_is_nearly_the_same_is_left_out() -> None:
     """Shingle overlap above 0.8."""
     shapes = {1: PLAIN[1], 2: Shape.of("今天和老王去河边钓鱼, 钓到三条鲫鱼!"), 3: PLAIN[3]}
-    chosen = select([1, 2, 3], {1: 1.0, 2: 0.9, 3: 0.1}, shapes, None, 3)
+    chosen = select([1, 2, 3], {1: 1.0, 2: 0.9, 3: 0.1}, shapes.__getitem__, None, 3)
     assert chosen.chosen == (1, 3)
     assert chosen.repeats == {2: 1}
 
@@ -38,7 +38,7 @@ def test_a_text_that_is_nearly_the_same_is_left_out() -> None:
 def test_a_meaning_that_is_nearly_the_same_is_left_out() -> None:
     """Cosine above 0.95."""
     cosines = np.array([[1.0, 0.96, 0.1], [0.96, 1.0, 0.1], [0.1, 0.1, 1.0]])
-    assert select([1, 2, 3], {1: 1.0, 2: 0.9, 3: 0.5}, PLAIN, cosines, 3).repeats == {2: 1}
+    assert select([1, 2, 3], {1: 1.0, 2: 0.9, 3: 0.5}, PLAIN.__getitem__, cosines, 3).repeats == {2: 1}
 
 
 def test_two_measurements_are_two_memories_even_if_only_the_numbers_differ() -> None:
@@ -46,7 +46,7 @@ def test_two_measurements_are_two_memories_even_if_only_the_numbers_differ() -> 
     shapes = {1: one, 2: other}
     cosines = np.array([[1.0, 0.99], [0.99, 1.0]])
     assert one.overlap(one) == 1.0
-    assert select([1, 2], {1: 1.0, 2: 0.9}, shapes, cosines, 2).chosen == (1, 2)
+    assert select([1, 2], {1: 1.0, 2: 0.9}, shapes.__getitem__, cosines, 2).chosen == (1, 2)
 
 
 def test_models_whose_chance_is_high_need_a_higher_cosine_for_a_duplicate() -> None:
@@ -57,7 +57,7 @@ def test_models_whose_chance_is_high_need_a_higher_cosine_for_a_duplicate() -> N
 
 def test_a_final_order_only_loses_its_duplicates() -> None:
     cosines = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    chosen = select([1, 2, 3], {1: 1.0, 2: 0.9, 3: 0.8}, PLAIN, cosines, 3, in_order=True)
+    chosen = select([1, 2, 3], {1: 1.0, 2: 0.9, 3: 0.8}, PLAIN.__getitem__, cosines, 3, in_order=True)
     assert chosen.chosen == (1, 2, 3)
 
 
@@ -70,7 +70,7 @@ def test_never_more_than_k_are_chosen_and_each_once_whatever_the_vectors_hold(k:
     cosines = similarities(ids, ids, rows)
     assert bool(np.all(np.isfinite(cosines)))
     shapes = dict.fromkeys(ids, Shape.of(""))
-    chosen = select(ids, dict.fromkeys(ids, 0.5), shapes, np.clip(cosines, -1, 1), k).chosen
+    chosen = select(ids, dict.fromkeys(ids, 0.5), shapes.__getitem__, np.clip(cosines, -1, 1), k).chosen
     assert len(chosen) <= k
     assert len(set(chosen)) == len(chosen)
     assert set(chosen) <= set(ids)
