@@ -77,6 +77,10 @@ def _lines(report: CheckReport) -> Iterable[str]:
         names = [plugin.name for plugin in report.plugins if plugin.status is status]
         if names:
             yield f"  {label} ({len(names)}): {', '.join(map(printable, names))}"
+    if report.memory:
+        yield ""
+        yield f"== {both('记忆', 'memory')}"
+        yield from (f"  {printable(line)}" for line in report.memory)
     yield ""
     yield f"== {both('目录内容', 'what is where')}"
     for folder in report.folders:
@@ -125,4 +129,5 @@ def _as_json(report: CheckReport) -> dict[str, Json]:
             {"name": folder.name, "folders": folder.folders, "files": folder.files, "meaning": folder.meaning}
             for folder in report.folders
         ],
+        "memory": list(report.memory),
     }

@@ -272,6 +272,10 @@ class Settings(BaseSettings):
     memory_embedding_requests_per_minute: int = Field(
         default=0, alias="MemoryEmbeddingRequestsPerMinute", ge=0, le=1_000_000
     )
+    memory_embedding_tokens_per_minute: int = Field(
+        default=0, alias="MemoryEmbeddingTokensPerMinute", ge=0, le=1_000_000_000
+    )
+    memory_embedding_daily_requests: int = Field(default=0, alias="MemoryEmbeddingDailyRequests", ge=0, le=100_000_000)
     memory_embedding_daily_tokens: int = Field(default=0, alias="MemoryEmbeddingDailyTokens", ge=0, le=10_000_000_000)
     memory_embedding_price: float = Field(default=0.0, alias="MemoryEmbeddingPrice", ge=0, le=100000)
     memory_trash_days: int = Field(default=30, alias="MemoryTrashDays", ge=0, le=36_500)

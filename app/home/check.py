@@ -21,6 +21,7 @@ from app.home.checks.findings import Finding, Installation, Level, Topic
 from app.home.checks.folders import FolderCount, check_folders, count_folders
 from app.home.checks.keys import check_keys
 from app.home.checks.mcp_servers import check_mcp_servers
+from app.home.checks.memory import check_memory, memory_parts
 from app.home.checks.plugins import PluginState, check_plugins
 from app.home.checks.prompts import check_prompts
 from app.home.checks.settings import check_settings
@@ -40,6 +41,8 @@ class CheckReport:
     findings: tuple[Finding, ...]
     plugins: tuple[PluginState, ...]
     folders: tuple[FolderCount, ...]
+    memory: tuple[str, ...] = ()
+    """What memory works with, one line for each part."""
 
     def count(self, level: Level) -> int:
         """How many findings of this level there are."""
@@ -72,10 +75,13 @@ def check_home(home: Path, environ: Mapping[str, str]) -> CheckReport:
     findings += check_approvals(installation, plugins)
     findings += check_tool_groups(installation, plugins)
     findings += check_mcp_servers(installation)
+    findings += check_memory(installation)
     findings += check_folders(installation)
     topics = {topic: place for place, topic in enumerate(Topic)}
     findings.sort(key=lambda finding: (topics[finding.topic], _ORDER[finding.level]))
-    return CheckReport(home, owner_of(home), tuple(findings), plugins.states, count_folders(installation))
+    return CheckReport(
+        home, owner_of(home), tuple(findings), plugins.states, count_folders(installation), memory_parts(installation)
+    )
 
 
 def _without_file(home: Path, environ: Mapping[str, str]) -> Config:

@@ -7,14 +7,13 @@ import contextlib
 import logging
 import queue
 import sqlite3
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from app.errors import VcpError, both
-from app.memory.index.schema import APPLICATION_ID, SCHEMA, SCHEMA_VERSION
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +53,16 @@ class IndexUnavailableError(VcpError):
         super().__init__(both(f"记忆索引暂不可用：{why}", f"the memory index is not available now: {why}"))
 
 
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What a file of ours holds: SQL that makes it, the version of that, and the number that marks it as ours."""
+
+    name: str
+    schema: str
+    version: int
+    application_id: int
+
+
 class Database:
     """One SQLite file. ``read`` and ``write`` run a function with a connection in a thread of their own.
 
@@ -61,10 +70,11 @@ class Database:
     IndexBrokenError for a damaged file and IndexUnavailableError while there is no room, or no file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, tables: Tables) -> None:
         self.path = path
-        self._writing = ThreadPoolExecutor(1, "memory index writer")
-        self._reading = ThreadPoolExecutor(READERS, "memory index reader")
+        self._tables = tables
+        self._writing = ThreadPoolExecutor(1, f"memory {tables.name} writer")
+        self._reading = ThreadPoolExecutor(READERS, f"memory {tables.name} reader")
         self._writer: sqlite3.Connection | None = None
         self._readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
         self._opened = False
@@ -150,7 +160,7 @@ class Database:
             self._writer = _told(lambda: self._connected(writing=True))
             fresh = True
         if fresh:
-            _told(lambda: _make(self._connection()))
+            _told(lambda: _make(self._connection(), self._tables))
         self._opened = True
         return fresh
 
@@ -185,10 +195,10 @@ class Database:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if not tables:
             return "new"
-        if application != APPLICATION_ID:
-            return "it is not a memory index"
-        if version != SCHEMA_VERSION:
-            return f"its tables are of version {version}, not {SCHEMA_VERSION}"
+        if application != self._tables.application_id:
+            return f"it does not hold our {self._tables.name}"
+        if version != self._tables.version:
+            return f"its tables are of version {version}, not {self._tables.version}"
         if self.path.stat().st_size <= QUICK_CHECK_BYTES:
             found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")]
             if found != ["ok"]:
@@ -266,14 +276,13 @@ def _told(work: Callable[[], T]) -> T:
         raise
 
 
-def _make(connection: sqlite3.Connection) -> None:
+def _make(connection: sqlite3.Connection, tables: Tables) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for statement in _statements(SCHEMA):
+        for statement in _statements(tables.schema):
             connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        connection.execute("INSERT INTO facts VALUES ('made_at', ?)", (str(int(time.time())),))
+        connection.execute(f"PRAGMA application_id = {tables.application_id}")
+        connection.execute(f"PRAGMA user_version = {tables.version}")
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")

@@ -15,6 +15,7 @@ from app.memory.index.lexical import Lexical
 from app.memory.index.note_files import FileState
 from app.memory.index.records import ChunkPlace, ChunkRecord, IndexChange, NotebookState
 from app.memory.index.rows import Writing, all_places, notebook_states
+from app.memory.index.schema import INDEX_TABLES
 
 if TYPE_CHECKING:
     from app.memory.index.prepared import PreparedNote
@@ -34,7 +35,7 @@ class MemoryIndex:
     """
 
     def __init__(self, path: Path) -> None:
-        self.database = Database(path)
+        self.database = Database(path, INDEX_TABLES)
         self.broken = ""
         self._lexical = Lexical()
         self._notebooks: Mapping[str, NotebookState] = {}

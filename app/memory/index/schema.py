@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from app.memory.index.database import Tables
+
 SCHEMA_VERSION = 1
 
 APPLICATION_ID = 0x5643504D  # "VCPM"
@@ -50,23 +52,10 @@ CREATE TABLE note_tags (
   PRIMARY KEY (note_id, tag_id)
 ) WITHOUT ROWID;
 CREATE INDEX note_tags_by_tag ON note_tags(tag_id, note_id);
--- state: 'building' (not searched yet), 'serving' (one at most), 'old'
-CREATE TABLE vector_sets (
-  id INTEGER PRIMARY KEY, signature TEXT NOT NULL UNIQUE, dimension INTEGER NOT NULL, state TEXT NOT NULL,
-  made_at INTEGER NOT NULL, mean REAL, deviation REAL
-);
-CREATE TABLE vectors (
-  set_id INTEGER NOT NULL REFERENCES vector_sets(id) ON DELETE CASCADE,
-  sha BLOB NOT NULL, vector BLOB NOT NULL,      -- little-endian float32
-  PRIMARY KEY (set_id, sha)
-) WITHOUT ROWID;
-CREATE TABLE waiting (                -- texts whose embedding failed: tried again, later each time (11.2)
-  set_id INTEGER NOT NULL REFERENCES vector_sets(id) ON DELETE CASCADE,
-  sha BLOB NOT NULL, tries INTEGER NOT NULL, not_before INTEGER NOT NULL, fault TEXT NOT NULL,
-  PRIMARY KEY (set_id, sha)
-) WITHOUT ROWID;
 -- One row for each chunk, rowid = its id, words of index.words with blanks between; each is one token of this table.
 CREATE VIRTUAL TABLE words USING fts5(
   body, tags, names, place, tokenize = "ascii tokenchars '-_.+#@/:'"
 );
 """
+
+INDEX_TABLES = Tables("index", SCHEMA, SCHEMA_VERSION, APPLICATION_ID)

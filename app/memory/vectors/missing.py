@@ -1,0 +1,50 @@
+"""Chunks that have no vector yet: newest first, since fresh diaries come before bulk (memory.md 11.28)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+
+class MissingVectors:
+    """Chunks by id with the SHA-256 of their texts; several chunks may have the same text."""
+
+    def __init__(self) -> None:
+        self._sha: dict[int, bytes] = {}
+        self._chunks: dict[bytes, list[int]] = {}
+
+    def __len__(self) -> int:
+        """Chunks without a vector."""
+        return len(self._sha)
+
+    def add(self, chunk_id: int, sha: bytes) -> None:
+        """This chunk has no vector."""
+        if chunk_id in self._sha:
+            self.remove(chunk_id)
+        self._sha[chunk_id] = sha
+        self._chunks.setdefault(sha, []).append(chunk_id)
+
+    def remove(self, chunk_id: int) -> None:
+        """This chunk is gone, or was never here."""
+        sha = self._sha.pop(chunk_id, None)
+        if sha is None:
+            return
+        left = self._chunks[sha]
+        left.remove(chunk_id)
+        if not left:
+            del self._chunks[sha]
+
+    def found(self, shas: Collection[bytes]) -> dict[int, bytes]:
+        """These texts have a vector now: the chunks that were waiting for them, no longer missing."""
+        chunks = {chunk: sha for sha in shas for chunk in self._chunks.get(sha, ())}
+        for chunk in chunks:
+            self.remove(chunk)
+        return chunks
+
+    def newest(self) -> Iterator[tuple[int, bytes]]:
+        """One chunk for each text, the one that came last first."""
+        seen: set[bytes] = set()
+        for chunk in reversed(self._sha):
+            sha = self._sha[chunk]
+            if sha not in seen:
+                seen.add(sha)
+                yield chunk, sha

@@ -1,0 +1,326 @@
+"""The vectors of an installation: the set that serves, the one that is being built, and searching (memory.md 3.6)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from app.errors import VcpError
+from app.extend import Clock
+from app.memory.embedders.embedder import Calibration, Embedder, Matrix, Signature, Vector
+from app.memory.embedders.query_cache import QueryCache
+from app.memory.embedders.roster import Embedders, comparable
+from app.memory.index.chunks import embedded_sha
+from app.memory.index.database import Database
+from app.memory.index.memory_index import MemoryIndex
+from app.memory.index.records import ChunkPlace, IndexChange
+from app.memory.vectors import tables
+from app.memory.vectors.chunk_table import ChunkTable
+from app.memory.vectors.matrix import best, scores_of
+from app.memory.vectors.missing import MissingVectors
+from app.memory.vectors.vector_set import VectorSet
+
+log = logging.getLogger(__name__)
+
+VECTORS_FILE = "vectors.sqlite"
+MATRICES = "vectors"
+
+NEUTRAL = Calibration(0.3, 0.1)
+MOST_TEXTS = 10_000
+"""Names and tags that one question may ask vectors of."""
+
+
+class VectorSets:
+    """A ``VectorSearch`` over one folder. One loop owns it; computing is done in threads.
+
+    ``index`` says which chunks there are, ``embedders`` which model serves now and which made an older set.
+    """
+
+    def __init__(
+        self, folder: Path, index: MemoryIndex, embedders: Embedders, queries: QueryCache, clock: Clock = time.time
+    ) -> None:
+        self._folder = folder
+        self._index = index
+        self._embedders = embedders
+        self._queries = queries
+        self._clock = clock
+        self.database = Database(folder / VECTORS_FILE, tables.VECTOR_TABLES)
+        self.serving: VectorSet | None = None
+        self.building: VectorSet | None = None
+        self.version = 0
+        """Grows whenever answers may have become others: a part of cache keys (3.7)."""
+        self.fault = ""
+        self._table = ChunkTable()
+        self._missing = MissingVectors()
+        self._tag_rows: tuple[int, list[str], np.ndarray[tuple[int], np.dtype[np.int64]]] | None = None
+        self._told: tuple[Callable[[list[int]], None], ...] = ()
+
+    # ------------------------------------------------------------------ life
+
+    async def open(self) -> None:
+        """Open tables and matrices, and look at the chunks of now. The index is open already."""
+        await self.database.open()
+        rows: dict[bytes, int] = {}
+        for one in await self.database.read(tables.all_sets):
+            if one.state == tables.OLD:
+                await self._drop(one.id)
+                continue
+            opened = VectorSet(one, self.database, self._folder / MATRICES)
+            found = await opened.open()
+            if one.state == tables.SERVING:
+                self.serving, rows = opened, found
+            elif self.building is None:
+                self.building = opened
+        self._index.changed(self._index_changed)
+        self._index.renewed(self._forget_all)
+        self._add(await self._index.places(), rows)
+
+    async def stop(self) -> None:
+        """Close all files."""
+        for one in (self.serving, self.building):
+            if one is not None:
+                await one.close()
+        await self.database.stop()
+
+    def chunks_came(self, told: Callable[[list[int]], None]) -> None:
+        """Call ``told`` with chunks that came and may want a vector."""
+        self._told = (*self._told, told)
+
+    # ------------------------------------------------------------------ VectorSearch
+
+    def ready(self) -> bool:
+        """See ``VectorSearch``."""
+        return self.serving is not None and self.serving.count > 0 and self._embedder_of(self.serving) is not None
+
+    def calibration(self) -> Calibration:
+        """See ``VectorSearch``."""
+        if self.serving is None:
+            return NEUTRAL
+        embedder = self._embedder_of(self.serving)
+        return self.serving.calibration or (NEUTRAL if embedder is None else embedder.calibration)
+
+    async def embed_query(self, text: str) -> Vector | None:
+        """See ``VectorSearch``."""
+        serving = self.serving
+        embedder = None if serving is None or not serving.count else self._embedder_of(serving)
+        if serving is None or embedder is None or not text.strip():
+            return None
+        try:
+            vector = await self._queries.vector(embedder, text)
+        except VcpError as error:
+            self._say(error.message)
+            return None
+        if vector.shape != (serving.dimension,):
+            self._say(f"the embedding model gives {vector.shape[0]} numbers, the notes have {serving.dimension}")
+            return None
+        self._say("")
+        return vector
+
+    async def nearest(
+        self, query: Vector, notebooks: Iterable[str] | None, limit: int, *, among: Sequence[int] | None = None
+    ) -> list[tuple[int, float]]:
+        """See ``VectorSearch``."""
+        serving, numbers = self.serving, self._numbers(notebooks)
+        if serving is None or query.shape != (serving.dimension,):
+            return []
+        slots = self._table.with_vectors(numbers)
+        if among is not None:
+            wanted = self._table.slots_of(list(dict.fromkeys(among)))
+            slots = np.intersect1d(slots, wanted[wanted >= 0])
+        ids, rows = self._table.id[slots], self._table.row[slots]
+        matrix = serving.rows
+
+        def search() -> list[tuple[int, float]]:
+            scores = scores_of(matrix, query, rows)
+            return [(int(ids[one]), float(scores[one])) for one in best(scores, limit)]
+
+        return await asyncio.to_thread(search)
+
+    async def cosines(self, query: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
+        """See ``VectorSearch``."""
+        found, matrix = await self.of_chunks(chunk_ids)
+        if not found or query.shape != (matrix.shape[1],):
+            return {}
+        return dict(zip(found, (matrix @ query).tolist(), strict=True))
+
+    async def of_chunks(self, chunk_ids: Sequence[int]) -> tuple[list[int], Matrix]:
+        """See ``VectorSearch``."""
+        serving = self.serving
+        if serving is None:
+            return [], np.empty((0, 0), np.float32)
+        ids = np.asarray(list(dict.fromkeys(chunk_ids)), np.int64)
+        slots = self._table.slots_of(ids.tolist())
+        rows = np.where(slots >= 0, self._table.row[slots], -1) if len(self._table.row) else np.full(len(ids), -1)
+        there = rows >= 0
+        return ids[there].tolist(), serving.rows[rows[there]]
+
+    async def of_notebook(self, notebook: str, limit: int) -> Matrix:
+        """See ``VectorSearch``."""
+        serving, numbers = self.serving, self._numbers([notebook])
+        if serving is None or limit <= 0:
+            return np.empty((0, 0), np.float32)
+        rows = self._table.row[self._table.with_vectors(numbers)]
+        if len(rows) > limit:
+            rows = rows[np.linspace(0, len(rows) - 1, limit).astype(np.int64)]
+        return serving.rows[rows]
+
+    async def of_texts(self, texts: Sequence[str]) -> list[Vector | None]:
+        """See ``VectorSearch``. What cannot be embedded now is None, and asked for again the next time."""
+        serving = self.serving
+        embedder = None if serving is None else self._embedder_of(serving)
+        if serving is None or embedder is None or not texts:
+            return [None] * len(texts)
+        shas = {text: embedded_sha(text) for text in texts[:MOST_TEXTS]}
+        rows = await serving.rows_of(shas.values())
+        missing = {sha.hex(): text for text, sha in shas.items() if sha not in rows and text.strip()}
+        if missing:
+            embedded = await embedder.embed_passages(missing)
+            rows.update(await serving.add({bytes.fromhex(sha): vector for sha, vector in embedded.vectors.items()}))
+        matrix = serving.rows
+        found = (rows.get(shas[text]) if text in shas else None for text in texts)
+        return [None if row is None else np.array(matrix[row]) for row in found]
+
+    async def nearest_tags(self, query: Vector, limit: int) -> list[tuple[str, float]]:
+        """See ``VectorSearch``."""
+        serving = self.serving
+        if serving is None or query.shape != (serving.dimension,):
+            return []
+        names, rows = await self._tags()
+        matrix = serving.rows
+        scores = await asyncio.to_thread(scores_of, matrix, query, rows)
+        return [(names[one], float(scores[one])) for one in best(scores, limit)]
+
+    # ------------------------------------------------------------------ what filling does
+
+    @property
+    def missing(self) -> MissingVectors:
+        """Chunks without a vector in the serving set."""
+        return self._missing
+
+    def places(self) -> int:
+        """Chunks that there are."""
+        return len(self._table)
+
+    async def kept(self, vectors_of: VectorSet, rows: Mapping[bytes, int]) -> None:
+        """These texts have a vector now in this set."""
+        if vectors_of is not self.serving:
+            return
+        self._table.put_rows(rows, self._missing.found(rows))
+        self._changed()
+
+    async def new_set(self, signature: Signature) -> VectorSet:
+        """The set of a signature that is to be built; it serves at once while no other does."""
+        state = tables.BUILDING if self.serving is not None else tables.SERVING
+        now = int(self._clock())
+        row = await self.database.write(
+            lambda connection: tables.make_set(connection, signature.key(), signature.dimension, state, now)
+        )
+        made = VectorSet(row, self.database, self._folder / MATRICES)
+        rows = await made.open()
+        if state == tables.SERVING:
+            await self._serve(made, rows)
+        else:
+            if self.building is not None:
+                await self._abandon(self.building)
+            self.building = made
+        return made
+
+    async def switch(self) -> None:
+        """The set that was built serves from now on (11.4)."""
+        built, before = self.building, self.serving
+        if built is None:
+            return
+        rows = await self.database.read(lambda connection: tables.all_rows(connection, built.id))
+        await self._serve(built, rows)
+        self.building = None
+        if before is not None:
+            await self._abandon(before)
+
+    async def give_up_building(self) -> None:
+        """Forget the set that is being built: the settings want another one, or the old one again."""
+        if self.building is not None:
+            await self._abandon(self.building)
+            self.building = None
+
+    async def calibrate(self, found: Calibration) -> None:
+        """Use what was measured on the serving set."""
+        serving = self.serving
+        if serving is not None:
+            await self.database.write(lambda connection: tables.set_calibration(connection, serving.id, found))
+            serving.calibration = found
+            self._changed()
+
+    # ------------------------------------------------------------------ inside
+
+    async def _serve(self, chosen: VectorSet, rows: Mapping[bytes, int]) -> None:
+        await self.database.write(lambda connection: tables.serve(connection, chosen.id))
+        places = await self._index.places()
+        chosen.state = tables.SERVING
+        self.serving = chosen
+        self._table, self._missing = ChunkTable(), MissingVectors()
+        self._add(places, rows)
+
+    async def _abandon(self, given_up: VectorSet) -> None:
+        await given_up.close()
+        await self._drop(given_up.id)
+
+    async def _drop(self, set_id: int) -> None:
+        await self.database.write(lambda connection: tables.drop_set(connection, set_id))
+        await asyncio.to_thread((self._folder / MATRICES / f"{set_id}.f32").unlink, missing_ok=True)
+
+    def _embedder_of(self, one: VectorSet) -> Embedder | None:
+        current = self._embedders.current()
+        if current is not None and comparable(current.signature, one.signature):
+            return current
+        return self._embedders.of(one.signature)
+
+    def _index_changed(self, change: IndexChange) -> None:
+        self._table.remove(change.removed)
+        for chunk in change.removed:
+            self._missing.remove(chunk)
+        self._add(change.added, {})
+        for told in self._told:
+            told([place.id for place in change.added])
+
+    def _forget_all(self) -> None:
+        self._table, self._missing = ChunkTable(), MissingVectors()
+        self._changed()
+
+    def _add(self, places: Sequence[ChunkPlace], rows: Mapping[bytes, int]) -> None:
+        self._table.add(places, rows)
+        for place in places:
+            if place.embed_sha not in rows:
+                self._missing.add(place.id, place.embed_sha)
+        self._changed()
+
+    def _changed(self) -> None:
+        self.version += 1
+
+    def _numbers(self, notebooks: Iterable[str] | None) -> list[int] | None:
+        if notebooks is None:
+            return None
+        known = self._index.notebooks()
+        return [known[name].id for name in dict.fromkeys(notebooks) if name in known]
+
+    async def _tags(self) -> tuple[list[str], np.ndarray[tuple[int], np.dtype[np.int64]]]:
+        known = self._tag_rows
+        if known is not None and known[0] == self.version:
+            return known[1], known[2]
+        version, serving = self.version, self.serving
+        tags = list(await self._index.tag_notes())
+        rows = {} if serving is None else await serving.rows_of([embedded_sha(tag) for tag in tags])
+        pairs = [(tag, rows[sha]) for tag in tags if (sha := embedded_sha(tag)) in rows]
+        names = [tag for tag, _ in pairs]
+        places = np.asarray([row for _, row in pairs], np.int64)
+        self._tag_rows = version, names, places
+        return names, places
+
+    def _say(self, fault: str) -> None:
+        if fault and fault != self.fault:
+            log.warning("memory: questions are answered by words alone: %s", fault)
+        self.fault = fault

@@ -1,0 +1,140 @@
+"""One set of vectors of one signature: its tables and its matrix, held together (memory.md 9.3, 11.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from app.memory.embedders.embedder import Calibration, Matrix, Vector
+from app.memory.index.database import Database
+from app.memory.vectors import tables
+from app.memory.vectors.matrix import MatrixFile
+
+log = logging.getLogger(__name__)
+
+CHECKED_ROWS = 256
+"""Rows of the file that are compared with the tables when it is opened."""
+
+REBUILD_ROWS = 8192
+"""Rows that are written at a time when the matrix is made anew from the tables."""
+
+
+class VectorSet:
+    """The vectors of one signature. Coroutines; the matrix is written under a lock, and read without."""
+
+    def __init__(self, row: tables.SetRow, database: Database, folder: Path) -> None:
+        self.id = row.id
+        self.signature = row.signature
+        self.dimension = row.dimension
+        self.state = row.state
+        self.calibration: Calibration | None = row.calibration
+        self.path = folder / f"{row.id}.f32"
+        self._database = database
+        self._matrix = MatrixFile(self.path, row.dimension)
+        self._lock = threading.Lock()
+        self._next = 0
+        self._free: list[int] = []
+        self._writing = asyncio.Lock()
+        self.count = 0
+
+    @property
+    def rows(self) -> Matrix:
+        """The matrix as it is now; what grows later is not in it."""
+        return self._matrix.rows
+
+    @property
+    def size(self) -> int:
+        """Bytes of the matrix."""
+        return self._matrix.capacity * 4 * self.dimension
+
+    async def open(self) -> dict[bytes, int]:
+        """Map the matrix, made anew from the tables where it is not what they say; the row of every text.
+
+        Raises OSError when there is no room for it.
+        """
+        rows = await self._database.read(lambda connection: tables.all_rows(connection, self.id))
+        await asyncio.to_thread(self._open_file)
+        self.count = len(rows)
+        used = np.fromiter(rows.values(), np.int64, len(rows))
+        self._next = int(used.max()) + 1 if len(used) else 0
+        self._free = np.setdiff1d(np.arange(self._next), used).tolist()
+        if not await self._is_sound(used):
+            log.warning("memory: the matrix of vector set %d is made anew from its tables", self.id)
+            await self._rebuild()
+        return rows
+
+    async def close(self) -> None:
+        """Give the file back."""
+        async with self._writing:
+            await asyncio.to_thread(self._matrix.close)
+
+    async def add(self, vectors: Mapping[bytes, Vector]) -> dict[bytes, int]:
+        """Keep vectors by the SHA-256 of their texts; the row of each. Those that are there keep their row.
+
+        Raises OSError and the errors of ``Database``; then nothing is kept, and nothing is lost either.
+        """
+        async with self._writing:
+            known = await self._database.read(lambda connection: tables.known_rows(connection, self.id, vectors))
+            free, following = list(self._free), self._next
+            new: dict[bytes, tuple[int, Vector]] = {}
+            for sha, vector in vectors.items():
+                if sha in known or vector.shape != (self.dimension,):
+                    continue
+                row = free.pop() if free else following
+                following = max(following, row + 1)
+                new[sha] = row, vector
+            # The file first: a row that the tables name must be in it, whenever the power goes.
+            await asyncio.to_thread(self._write_rows, {row: vector for row, vector in new.values()})
+            await self._database.write(lambda connection: tables.add_vectors(connection, self.id, new))
+            self._free, self._next = free, following
+            self.count += len(new)
+            return {**known, **{sha: row for sha, (row, _) in new.items()}}
+
+    async def remove(self, rows: Mapping[bytes, int]) -> None:
+        """Forget vectors; their rows are used again."""
+        async with self._writing:
+            await self._database.write(lambda connection: tables.remove_vectors(connection, self.id, rows))
+            self._free.extend(rows.values())
+            self.count -= len(rows)
+
+    async def rows_of(self, shas: Iterable[bytes]) -> dict[bytes, int]:
+        """The rows of those texts that have a vector."""
+        wanted = list(shas)
+        return await self._database.read(lambda connection: tables.known_rows(connection, self.id, wanted))
+
+    def _open_file(self) -> None:
+        with self._lock:
+            self._matrix.open()
+
+    def _write_rows(self, vectors: Mapping[int, Vector]) -> None:
+        with self._lock:
+            self._matrix.write(vectors)
+
+    async def _is_sound(self, used: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
+        if self._next > self._matrix.capacity:
+            return False
+        ordered = np.sort(used)
+        step = max(1, len(ordered) // CHECKED_ROWS)
+        looked_at = [*ordered[::step].tolist(), *ordered[-1:].tolist()]
+        kept = await self._database.read(lambda connection: self._in_rows(connection, looked_at))
+        return all(np.array_equal(vector, self._matrix.rows[row]) for row, vector in kept.items())
+
+    def _in_rows(self, connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, Vector]:
+        found: dict[int, Vector] = {}
+        for row in rows:
+            found.update(tables.vectors_in_rows(connection, self.id, row, row + 1))
+        return found
+
+    async def _rebuild(self) -> None:
+        for first in range(0, self._next, REBUILD_ROWS):
+            await asyncio.to_thread(self._write_rows, await self._kept(first))
+
+    async def _kept(self, first: int) -> dict[int, Vector]:
+        last = first + REBUILD_ROWS
+        return await self._database.read(lambda connection: tables.vectors_in_rows(connection, self.id, first, last))
