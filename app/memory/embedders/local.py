@@ -85,6 +85,7 @@ class LocalEmbedder:
         self._crashes: deque[float] = deque(maxlen=CRASHES)
         self._deadly: OrderedDict[bytes, None] = OrderedDict()
         self._busy = 0
+        self._stopped = False
         self._used = 0.0
         self._idle_timer: asyncio.TimerHandle | None = None
         self._ending: set[asyncio.Task[None]] = set()
@@ -102,7 +103,8 @@ class LocalEmbedder:
         """Nothing: the worker starts at the first use."""
 
     async def stop(self) -> None:
-        """End the worker; a further use would start another."""
+        """End the worker for good: what was under way fails and starts no other."""
+        self._stopped = True
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
@@ -243,6 +245,8 @@ class LocalEmbedder:
 
     async def _running_worker(self) -> WorkerProcess:
         async with self._starting:
+            if self._stopped:
+                raise EmbeddingError(_ended())
             if self._worker is not None and self._worker.running:
                 return self._worker
             loop = asyncio.get_running_loop()
@@ -259,6 +263,9 @@ class LocalEmbedder:
                 self._crashes.append(loop.time())
                 _log.warning("the worker of the embedding model %s does not start: %s", self._model.name, error)
                 raise EmbeddingError(error.message, retry_after=CRASH_SECONDS / CRASHES) from error
+            if self._stopped:  # in the meantime
+                await self._end_worker()
+                raise EmbeddingError(_ended())
             if self._worker.dimension != self._model.dimension:
                 await self._end_worker()
                 raise EmbeddingError(_wrong_dimension(self._model.name), retry_after=CRASH_SECONDS)
@@ -297,6 +304,10 @@ class LocalEmbedder:
 
 def _mark(data: bytes) -> bytes:
     return sha256(data).digest()
+
+
+def _ended() -> str:
+    return both("本地向量模型已停止", "the local embedding model was stopped")
 
 
 def _deadly() -> str:
