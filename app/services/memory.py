@@ -5,6 +5,7 @@ numpy and what is built on it are imported by the functions that first need them
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -54,8 +55,16 @@ class Memory:
         self.placeholders += (self.recall.source,)
 
     def _searching(self) -> Searching | None:
-        """What declarations are answered from."""
-        return None
+        """What declarations are answered from; None while the index is not open."""
+        from app.memory.vectors.none import NoVectors
+        from app.services.memory_ranking import build_ranking
+
+        index = self.index.index
+        if index is None:
+            return None
+        vectors = NoVectors()
+        ranking = build_ranking(index, vectors, self._around.in_force, time.monotonic, self.embedders().reranker)
+        return Searching(index, vectors, ranking)
 
 
 class MemoryForPlugins:
