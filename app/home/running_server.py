@@ -87,14 +87,16 @@ async def call_through(owner: Owner, key: str, text: str, *, depth: int = 0) -> 
     raise refused(status, data.decode("utf-8", "replace"))
 
 
-async def ask(owner: Owner, key: str, method: str, path: str, body: Json = None) -> tuple[int, Json]:
+async def ask(
+    owner: Owner, key: str, method: str, path: str, body: Json = None, *, seconds: float = ANSWER_SECONDS
+) -> tuple[int, Json]:
     """Ask the owner at a path of its own, such as ``/v1/nodes``: the status, and the JSON (None: it is none).
 
-    ``body`` is sent as JSON. Raises ConfigError when the server cannot be reached or does not take the key.
+    ``body`` is sent as JSON; the answer may take ``seconds``. Raises ConfigError when the server cannot be reached or does not take the key.
     """
     content = b"" if body is None else compact_json(body).encode("utf-8", "replace")
     headers = {b"Content-Type": b"application/json"} if content else {}
-    status, data = await _exchanged(owner, key, method, path, content, headers, ANSWER_SECONDS)
+    status, data = await _exchanged(owner, key, method, path, content, headers, seconds)
     return status, _json(data)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.config.settings import Settings
+from app.errors import NotFoundError, both
 from app.extend import CallFinished, DiaryWritten, Json, NotesChanged
 from app.observe.bus import EventBus
 from app.services.in_force import InForce
@@ -81,10 +82,25 @@ class IndexService:
             await index.stop()
 
     async def status(self) -> dict[str, Json]:
-        """How the index is, for ``/v1/memory/status`` (11.31)."""
+        """How the index is (11.31)."""
+        index, sync = self._open_parts()
+        return await index_status(index, sync)
+
+    async def check(self, *, repair: bool) -> dict[str, Json]:
+        """See ``check_index``."""
+        index, sync = self._open_parts()
+        return await check_index(index, sync, repair=repair)
+
+    async def rebuild(self) -> dict[str, Json]:
+        """Make the index anew from the files, and tell how it is then."""
+        index, sync = self._open_parts()
+        await rebuild_index(index, sync, "a person asked for it")
+        return await index_status(index, sync)
+
+    def _open_parts(self) -> tuple[MemoryIndex, Sync]:
         if self._parts is None:
-            return {"enabled": False}
-        return await index_status(self._parts[0], self._parts[1])
+            raise NotFoundError(both("记忆功能未启用（Memory=false）", "memory is switched off (Memory=false)"))
+        return self._parts[:2]
 
     def _heard(self, event: object) -> None:
         if self._parts is None:
@@ -162,3 +178,32 @@ async def index_status(index: MemoryIndex, sync: Sync) -> dict[str, Json]:
         "trouble": state.trouble,
         "faults": {**dict(state.faults), **{note.path: note.fault for note in faulty}},
     }
+
+
+async def check_index(index: MemoryIndex, sync: Sync, *, repair: bool) -> dict[str, Json]:
+    """Whether the tables agree with each other and with the files (``doctor``, 11.3); what is wrong is made anew.
+
+    Files that were not in the index yet are no fault: they are indexed first. Without ``repair`` a damaged index stays
+    as it is.
+    """
+    from app.memory.index.database import IndexBrokenError
+    from app.memory.index.doctor import faults_of, words_are_whole
+
+    before = sync.state.indexed
+    try:
+        await sync.caught_up()
+        faults = await index.database.read(faults_of)
+        if not faults:
+            await index.database.write(words_are_whole)
+    except IndexBrokenError as error:
+        faults = [error.message]
+    if faults and repair:
+        await rebuild_index(index, sync, "; ".join(faults))
+    told: dict[str, Json] = {"faults": list(faults), "repaired": bool(faults and repair)}
+    return told | {"late": sync.state.indexed - before} | await index_status(index, sync)
+
+
+async def rebuild_index(index: MemoryIndex, sync: Sync, why: str) -> None:
+    """Begin with an empty index and fill it from the files; returns when it is full."""
+    await sync.begin_anew(why)
+    await sync.caught_up()

@@ -159,11 +159,28 @@ class Sync:
         self._woken.set()
         await waiting
 
-    async def once(self) -> None:
-        """Look at all files and bring the index up to date, without a task: for commands."""
+    async def caught_up(self) -> None:
+        """Look at all files now and wait until the index has them; also without the task, for commands.
+
+        Raises IndexBrokenError or IndexUnavailableError.
+        """
         self._scan = True
-        while await self._step():
-            pass
+        if self._task is not None:
+            await self.settled()
+            return
+        while True:
+            if await self._step():
+                continue
+            if not self._again:
+                return
+            await self._wait(SETTLE_SECONDS)
+
+    async def begin_anew(self, why: str) -> None:
+        """Begin with an empty index; ``caught_up`` fills it."""
+        async with self._working:
+            self._forget()
+            await self._index.renew(why)
+        self._woken.set()
 
     # The task.
 
@@ -186,13 +203,15 @@ class Sync:
                 self._release(None)
             await self._wait(self._until_next())
 
-    async def _heal(self, why: str) -> None:
+    def _forget(self) -> None:
         self._bulk.clear()
         self._folders.clear()
         self._used_rules = None
         self._scan = True
+
+    async def _heal(self, why: str) -> None:
         try:
-            await self._index.renew(why)
+            await self.begin_anew(why)
         except (IndexUnavailableError, IndexBrokenError, OSError) as error:
             self._troubled(error)
             await self._wait(RETRY_SECONDS)

@@ -1,0 +1,54 @@
+"""``/v1/memory/…``: how the index of notes is, checking it, making it anew (memory.md 11.3, 11.31)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from app.chat.payload import loads_request
+from app.errors import BadRequestError, both
+from app.services import Services
+from app.web.body import ClientGoneError, read_body
+from app.web.errors import JsonResponse
+from app.web.openapi import described
+
+BODY_LIMIT = 64 * 1024
+
+_CHECK = described(
+    "application/json",
+    {"type": "object", "properties": {"repair": {"type": "boolean"}}},
+    "Whether what is wrong is made anew",
+    (400, 404, 408, 413, 503),
+)
+
+
+def memory_routes(services: Services) -> APIRouter:
+    """The routes of this group."""
+    router = APIRouter()
+    running = asyncio.Lock()  # a check reads everything: one at a time is enough
+
+    @router.get("/v1/memory/status", summary="The index of notes: how much is in it, what waits, what is wrong")
+    async def status() -> Response:
+        return JsonResponse(await services.memory.index.status())
+
+    @router.post("/v1/memory/check", summary="Compare the index with itself and with the files", openapi_extra=_CHECK)
+    async def check(request: Request) -> Response:
+        try:
+            body = await read_body(request.scope, request.receive, BODY_LIMIT)
+        except ClientGoneError:
+            return Response(status_code=400)
+        wanted = loads_request(body) if body else {}
+        repair = wanted.get("repair", False) if isinstance(wanted, dict) else None
+        if not isinstance(repair, bool):
+            raise BadRequestError(both("repair 须为 true 或 false", "repair has to be true or false"))
+        async with running:
+            return JsonResponse(await services.memory.index.check(repair=repair))
+
+    @router.post("/v1/memory/rebuild", summary="Make the index of notes anew from the files")
+    async def rebuild() -> Response:
+        async with running:
+            return JsonResponse(await services.memory.index.rebuild())
+
+    return router
