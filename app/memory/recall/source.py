@@ -66,12 +66,11 @@ class RecallSource:
                 log.warning("%s: nobody knows the modifier '%s'; it is passed over", declaration.text, warning)
         if not declarations:
             return {}
-        licensed = any(isinstance(item, LicenceToken) for item in declarations)
         if all(isinstance(item, LicenceToken) for item in declarations):
             return {item.text: "" for item in declarations}
         try:
             recaller = await asyncio.to_thread(self._recaller)
-            request = await recaller.request(context.messages, licensed=licensed)
+            request = await recaller.request(declarations, context.messages)
             answers = await recaller.answers(declarations, request)
             self._tell(answers, request)
         except Exception:  # the turn's boundary: memory must not end it
