@@ -61,6 +61,7 @@ def test_it_holds_every_route_and_says_which_are_open(tmp_path: Path) -> None:
         "/v1/approvals/{request_id}": True,
         "/v1/mcp/servers": True,
         "/v1/mcp/servers/{name}/consent": True,
+        "/v1/memory/explain": True,
         "/healthz": False,
         "/readyz": False,
         "/plugin-callback/{plugin}/{task}": False,
