@@ -39,7 +39,10 @@ def memory_routes(services: Services) -> APIRouter:
             body = await read_body(request.scope, request.receive, BODY_LIMIT)
         except ClientGoneError:
             return Response(status_code=400)
-        wanted = loads_request(body) if body else {}
+        try:
+            wanted = loads_request(body) if body else {}
+        except (ValueError, RecursionError) as error:
+            raise BadRequestError(both("请求体不是 JSON", "the body is no JSON")) from error
         repair = wanted.get("repair", False) if isinstance(wanted, dict) else None
         if not isinstance(repair, bool):
             raise BadRequestError(both("repair 须为 true 或 false", "repair has to be true or false"))

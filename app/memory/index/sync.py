@@ -288,8 +288,9 @@ class Sync:
         text = rules.reading()
         if await self._index.database.write(lambda connection: use_reading_rules(connection, text)):
             log.info("notes are read by other rules now: all of them are read anew")
+            self._scan = True
+        self._scan = self._scan or self._used_rules is not None
         self._used_rules = rules
-        self._scan = True
 
     async def _look_at_all(self, rules: NoteRules) -> None:
         begun = time.perf_counter()
