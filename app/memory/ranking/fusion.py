@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 DENSE_WEIGHT = 0.55
-"""Share of the cosines where nothing speaks for another one (11.7; between .5 and .6 nothing changes on public sets)."""
+"""Share of the cosines where nothing speaks for another one (11.7; from .5 to .6 public sets are alike)."""
 
 LEAST_DENSE_WEIGHT = 0.4
 MOST_DENSE_WEIGHT = 0.7
