@@ -44,6 +44,9 @@ bench: ## compare the chat path with a bare pass-through (about a minute)
 	@sh scripts/environment.sh test
 	$(PYTHON) -m bench $(ARGS)
 
+# Threads of a numerical library that wait for each other say nothing of a search that one thread does.
+bench-memory bench-full: export OPENBLAS_NUM_THREADS = 1
+
 bench-full: ## the same, longer and with more cases
 	@sh scripts/environment.sh test
 	$(PYTHON) -m bench --full $(ARGS)

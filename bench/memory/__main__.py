@@ -40,7 +40,8 @@ def local_model(workers: int) -> Embedder:
 
 def methods(embedder: Cached, measured: RetrievalSet) -> Iterator[System]:
     """All methods in the order of the table; those that build on another come after it."""
-    lexical, dense = Words(), Dense(embedder)
+    chance = [asked.text for asked in measured.questions[:: max(1, len(measured.questions) // CHANCE_QUESTIONS)]]
+    lexical, dense = Words(), Dense(embedder, chance)
     yield lexical
     yield dense
     yield ByRanks(lexical, dense)

@@ -118,9 +118,13 @@ class Words:
 
 @dataclass(slots=True)
 class Dense:
-    """Cosine of vectors, over all passages; its gate is the calibrated one of memory.md 2.6 on the best passage."""
+    """Cosine of vectors, over all passages; its gate is the calibrated one of memory.md 2.6 on the best passage.
+
+    ``chance`` are questions whose cosines to all passages say what is usual by chance.
+    """
 
     embedder: Embedder
+    chance: Sequence[str] = ()
     name: str = "dense"
     _corpora: dict[str, _Corpus] = field(default_factory=dict)
 
@@ -129,14 +133,11 @@ class Dense:
         self._corpora = {}
         for name, passages in corpora.items():
             vectors = self.embedder.embed([one.whole for one in passages], "passage")
-            self._corpora[name] = _Corpus(tuple(one.id for one in passages), vectors=vectors)
-
-    def expect(self, corpus: str, questions: Sequence[str]) -> None:
-        """Learn what cosine questions and passages of the corpus have by chance."""
-        known = self._corpora[corpus]
-        assert known.vectors is not None
-        cosines = self.embedder.embed(questions, "query") @ known.vectors.T
-        known.expected = float(cosines.mean()), float(cosines.std()) or 1.0
+            known = _Corpus(tuple(one.id for one in passages), vectors=vectors)
+            if self.chance:
+                cosines = self.embedder.embed(self.chance, "query") @ vectors.T
+                known.expected = float(cosines.mean()), float(cosines.std()) or 1.0
+            self._corpora[name] = known
 
     def scores(self, corpus: str, question: str) -> Scores:
         """The cosine of every passage."""

@@ -152,7 +152,7 @@ def _of_years(day: date, today: date) -> list[TimePhrase]:
             span = (date(day.year, begin, 1), _month(day.year, end)[1])
             found.append(TimePhrase(word + name, *span))
             if name == "夏天" and word == "去年":
-                found.append(TimePhrase("last summer", *span, english=True))
+                found.append(TimePhrase(f"in the summer of {day.year}", *span, english=True))
     quarter = (day.month - 1) // 3
     span = (date(day.year, 3 * quarter + 1, 1), _month(day.year, 3 * quarter + 3)[1])
     found.append(TimePhrase(f"{word}第{DIGITS[quarter + 1]}季度", *span))

@@ -28,8 +28,8 @@ from bench.memory.diary_set.topics_more import ALL_TOPICS
 
 SUMMARY = Path(__file__).parents[3] / "bench/memory/diary_set/SUMMARY.md"
 DIGESTS = {
-    1: "4ed2f95b1631151df1f2ebdf2ad34e11a0008e3ce9cd7742bc18a11967ed50c4",
-    2: "00ad4befd1f5978bf60d59ab26a160f431b3a4dc88ea1b431e09ee7ca7824f8a",
+    1: "ef456ebe78ff3a65cb0d924b414fb411b1e044d910041ca99c14223f35ba5067",
+    2: "a2a15965c91cabc6862756802fa12469f426a11cdf240b00a07a13f9212e9ef2",
 }
 BOTH = pytest.mark.parametrize("seed", [1, 2])
 
