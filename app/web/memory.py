@@ -23,6 +23,8 @@ _CHECK = described(
     (400, 404, 408, 413, 503),
 )
 
+_REBUILD = described("application/json", {"type": "object"}, "Nothing has to be said", (404, 503))
+
 
 def memory_routes(services: Services) -> APIRouter:
     """The routes of this group."""
@@ -39,14 +41,17 @@ def memory_routes(services: Services) -> APIRouter:
             body = await read_body(request.scope, request.receive, BODY_LIMIT)
         except ClientGoneError:
             return Response(status_code=400)
-        wanted = loads_request(body) if body else {}
+        try:
+            wanted = loads_request(body) if body else {}
+        except (ValueError, RecursionError) as error:
+            raise BadRequestError(both("请求体不是 JSON", "the body is no JSON")) from error
         repair = wanted.get("repair", False) if isinstance(wanted, dict) else None
         if not isinstance(repair, bool):
             raise BadRequestError(both("repair 须为 true 或 false", "repair has to be true or false"))
         async with running:
             return JsonResponse(await services.memory.index.check(repair=repair))
 
-    @router.post("/v1/memory/rebuild", summary="Make the index of notes anew from the files")
+    @router.post("/v1/memory/rebuild", summary="Make the index of notes anew from the files", openapi_extra=_REBUILD)
     async def rebuild() -> Response:
         async with running:
             return JsonResponse(await services.memory.index.rebuild())
