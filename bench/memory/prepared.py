@@ -187,6 +187,7 @@ class Ours:
     """What a declaration ``[[X日记本::Time::TagMemo]]`` finds, over all notebooks of a corpus at once."""
 
     embedder: Embedder
+    chance: Sequence[str] = ()
     name: str = "ours"
     options: RankingOptions = field(default_factory=RankingOptions)
     _corpora: dict[str, _Corpus] = field(default_factory=dict)
@@ -197,6 +198,8 @@ class Ours:
         for name, passages in corpora.items():
             index = PreparedIndex(passages)
             vectors = PreparedVectors(index, passages, self.embedder)
+            if self.chance:
+                vectors.expect(self.chance)
             retriever = Retriever(
                 index,
                 vectors,
@@ -205,10 +208,6 @@ class Ours:
                 tags=TagMemo(index, vectors, lambda: self.options),
             )
             self._corpora[name] = _Corpus(index, vectors, retriever, tuple(dict.fromkeys(index.names)))
-
-    def expect(self, corpus: str, questions: Sequence[str]) -> None:
-        """Learn what cosine questions and passages of the corpus have by chance, as a vector set does."""
-        self._corpora[corpus].vectors.expect(questions)
 
     def search(self, corpus: str, question: str, now: datetime | None, k: int) -> Found:
         """The hits in their order."""
