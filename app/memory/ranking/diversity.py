@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 
 from app.memory.embedders.embedder import Calibration, Matrix
 
-RELEVANCE_SHARE = 0.7
-"""λ of maximal marginal relevance: the share of the score against that of being different."""
+RELEVANCE_SHARE = 0.9
+"""λ of maximal marginal relevance: the share of the score against that of being different.
+
+0.7, as often proposed, cost two points of recall@10 on generated diaries; 0.9 costs none.
+"""
 
 DUPLICATE_COSINE = 0.95
 DUPLICATE_DEVIATIONS = 5.0
