@@ -17,6 +17,7 @@ from app.observe.bus import EventBus
 from app.services.completions import PlainCompletions
 from app.services.in_force import InForce
 from app.services.memory_index import IndexService
+from app.services.memory_vectors import VectorsService
 from app.upstream.client import UpstreamClient
 
 
@@ -45,7 +46,8 @@ class Memory:
         self.for_plugins = MemoryForPlugins()
 
         self.index = IndexService(around.in_force, around.events)
-        self.lifecycles += (self.index,)
+        self.vectors = VectorsService(around, self.index)
+        self.lifecycles += (self.index, self.vectors)
 
 
 class MemoryForPlugins:
