@@ -46,7 +46,7 @@ def test_a_meaning_that_is_nearly_the_same_is_left_out() -> None:
 
 
 def test_two_measurements_are_two_memories_even_if_only_the_numbers_differ() -> None:
-    told = "早上称了体重，{} 公斤，比上周好。打算继续少吃甜食，多走路，晚饭只吃七分饱，周末再去游泳，下个月初再看看效果如何。"
+    told = "早上称了体重，{} 公斤，比上周好。打算继续少吃甜食，多走路，晚饭吃七分饱，周末去游泳，下个月再看效果。"
     one, other = Shape.of(told.format("70.2")), Shape.of(told.format("71.5"))
     assert one.overlap(other) > 0.8
     shapes = {1: one, 2: other}
