@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.config.settings import Settings
@@ -57,7 +56,7 @@ class IndexService:
         from app.memory.index.watcher import NoteWatcher
 
         watcher = NoteWatcher(
-            lambda: notes_root(self._in_force.home, self._in_force.settings),
+            lambda: self._in_force.notebooks,
             sync.look,
             sync.glance,
             window=lambda: self._in_force.settings.knowledgebase_batch_window_ms / 1000,
@@ -119,18 +118,13 @@ def home_index(in_force: InForce) -> tuple[MemoryIndex, Sync]:
 
     index = MemoryIndex(in_force.home / INDEX_FILE)
     sync = Sync(
-        lambda: notes_root(in_force.home, in_force.settings),
+        lambda: in_force.notebooks,
         index,
         in_force.following(note_rules),
         in_force.following(sync_pace),
         clock=time.time,
     )
     return index, sync
-
-
-def notes_root(home: Path, settings: Settings) -> Path:
-    """The folder of notebooks."""
-    return home / (settings.knowledgebase_root_path or "dailynote")
 
 
 def note_rules(settings: Settings) -> NoteRules:
