@@ -62,6 +62,7 @@ bench-memory: ## how well memory finds what is asked for (public sets: VCP_BENCH
 soak: ## keep the server under load and watch memory, files and processes
 	@sh scripts/environment.sh test
 	$(PYTHON) -m bench.soak $(ARGS)
+	$(PYTHON) -m bench.memory.kill_sync
 
 lock: ## write requirements/*.lock anew from pyproject.toml; ARGS=--upgrade takes newer versions
 	@uv --version >/dev/null 2>&1 || { echo "error: make lock needs uv on the PATH." >&2; exit 1; }
