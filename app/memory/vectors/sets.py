@@ -23,7 +23,7 @@ from app.memory.vectors import tables
 from app.memory.vectors.approximate import MOST_CANDIDATES
 from app.memory.vectors.chunk_table import ChunkTable
 from app.memory.vectors.matrix import best, scores_of
-from app.memory.vectors.missing import MissingVectors
+from app.memory.vectors.missing import MissingVectors, add_places, columns_of
 from app.memory.vectors.set_files import remove_set, remove_strays
 from app.memory.vectors.tag_rows import TagRows
 from app.memory.vectors.vector_set import VectorSet
@@ -152,19 +152,18 @@ class VectorSets:
         serving, numbers = self.serving, self._numbers(notebooks)
         if serving is None or query.shape != (serving.dimension,):
             return []
-        slots = self._table.with_vectors(numbers)
+        ids, rows = self._table.searched(numbers)
         if among is not None:
-            wanted = self._table.slots_of(list(dict.fromkeys(among)))
-            slots = np.intersect1d(slots, wanted[wanted >= 0])
-        ids, rows = self._table.id[slots], self._table.row[slots]
+            ids, kept, _ = np.intersect1d(ids, np.asarray(among, np.int64), return_indices=True)
+            rows = rows[kept]
         matrix, approximate, marks = serving.rows, serving.approximate, serving.marks
         count = OVER_FETCH * limit
         if len(rows) <= self._exact_vectors() or count > MOST_CANDIDATES:
             approximate = None
 
         def search() -> list[tuple[int, float]]:
-            kept = slice(None) if approximate is None else approximate.candidates(query, rows, marks, count)
-            near, scores = ids[kept], scores_of(matrix, query, rows[kept])
+            chosen = slice(None) if approximate is None else approximate.candidates(query, rows, marks, count)
+            near, scores = ids[chosen], scores_of(matrix, query, rows[chosen])
             return [(int(near[one]), float(scores[one])) for one in best(scores, limit)]
 
         return await asyncio.to_thread(search)
@@ -332,14 +331,15 @@ class VectorSets:
             renewals, self._changes = self._renewals, []
             try:
                 places = await self._index.places()
+                table, missing = await asyncio.to_thread(columns_of, places, rows)
                 changes = self._changes
             finally:
                 self._changes = None
             if renewals == self._renewals:
                 break
         self.serving = serving
-        self._table, self._missing = ChunkTable(), MissingVectors()
-        self._add(places, rows)
+        self._table, self._missing = table, missing
+        self._changed()
         for change in changes:
             self._apply(change)
 
@@ -369,18 +369,12 @@ class VectorSets:
         self._table.remove(change.removed)
         for chunk in change.removed:
             self._missing.remove(chunk)
-        self._add(change.added, {})
+        add_places(self._table, self._missing, change.added, {})
+        self._changed()
 
     def _forget_all(self) -> None:
         self._renewals += 1
         self._table, self._missing = ChunkTable(), MissingVectors()
-        self._changed()
-
-    def _add(self, places: Sequence[ChunkPlace], rows: Mapping[bytes, int]) -> None:
-        self._table.add(places, rows)
-        for place in places:
-            if place.embed_sha not in rows:
-                self._missing.add(place.id, place.embed_sha)
         self._changed()
 
     def _changed(self) -> None:
