@@ -18,7 +18,7 @@ from app.memory.embedders.roster import Embedders, comparable
 from app.memory.index.chunks import embedded_sha
 from app.memory.index.database import Database, IndexBrokenError
 from app.memory.index.memory_index import MemoryIndex
-from app.memory.index.records import ChunkPlace, IndexChange
+from app.memory.index.records import IndexChange
 from app.memory.vectors import tables
 from app.memory.vectors.approximate import MOST_CANDIDATES
 from app.memory.vectors.chunk_table import ChunkTable
