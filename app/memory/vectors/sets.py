@@ -173,7 +173,7 @@ class VectorSets:
         found, matrix = await self.of_chunks(chunk_ids)
         if not found or query.shape != (matrix.shape[1],):
             return {}
-        return dict(zip(found, (matrix @ query).tolist(), strict=True))
+        return dict(zip(found, np.vecdot(matrix, query).tolist(), strict=True))
 
     async def of_chunks(self, chunk_ids: Sequence[int]) -> tuple[list[int], Matrix]:
         """See ``VectorSearch``."""
