@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -84,3 +85,16 @@ def checked_messages(body: dict[str, Any]) -> dict[str, Any]:
             )
         )
     return body
+
+
+def with_attached(messages: Sequence[dict[str, Any]], parts: Sequence[Any]) -> list[dict[str, Any]]:
+    """The messages with content parts behind those of the last user message; as they are where there is none."""
+    attached = list(messages)
+    for index in range(len(attached) - 1, -1, -1):
+        if attached[index].get("role") != "user":
+            continue
+        content = attached[index].get("content")
+        own = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
+        attached[index] = {**attached[index], "content": [*own, *parts]}
+        break
+    return attached

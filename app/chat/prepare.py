@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.chat.payload import checked_messages
+from app.chat.payload import checked_messages, with_attached
 from app.extend import Body, Dump, EventSink, PhaseDone, Preprocessor, PromptContext, Stage, no_dump
 from app.prompt.engine import ExpandedPrompt, PromptEngine
 from app.protocol import dump_names
@@ -66,6 +66,8 @@ class Preparation:
         self._dump(dump_names.AFTER_VARIABLES, body)
         if expanded.media:
             body = await self._stage(Stage.MEDIA, body, model, turn_id)
+        if expanded.attached:
+            body = {**body, "messages": with_attached(body["messages"], expanded.attached)}
         body = await self._stage(Stage.AFTER, body, model, turn_id)
         self._dump(dump_names.AFTER_PREPROCESSORS, body)
         body = {**body, "messages": self._engine.detect_last(body["messages"], publish)}
@@ -78,6 +80,10 @@ class Preparation:
         (message,) = self._engine.detect_last(expanded.messages)
         content: str = message["content"]
         return content
+
+    async def operator_texts(self, body: Body, model: str) -> list[str]:
+        """The operator's and the client's system text of a body, expanded without data (``memory explain``)."""
+        return await self._engine.operator_texts(checked_messages(body)["messages"], model)
 
     async def before_round(self, body: Body, model: str, turn_id: str, number: int) -> Body:
         """What is done to the body before each upstream request."""

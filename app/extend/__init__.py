@@ -48,7 +48,18 @@ from app.extend.plugins import (
     PluginTools,
     PluginWait,
 )
-from app.extend.prompts import Found, Piece, PlaceholderSource, Preprocessor, PromptContext, Stage, Trust
+from app.extend.prompts import (
+    SYSTEM_NOTE,
+    Filling,
+    Found,
+    PatientSource,
+    Piece,
+    PlaceholderSource,
+    Preprocessor,
+    PromptContext,
+    Stage,
+    Trust,
+)
 from app.extend.questions import AnswerAction, People, PersonAnswer, PersonQuestion
 from app.extend.server import (
     Access,
@@ -95,6 +106,7 @@ __all__ = [
     "GROUPS",
     "LOCAL",
     "SERVER_ORIGIN",
+    "SYSTEM_NOTE",
     "Access",
     "AnswerAction",
     "ApprovalAsked",
@@ -122,6 +134,7 @@ __all__ = [
     "FetchedFile",
     "FileCopy",
     "FileFetcher",
+    "Filling",
     "FirstToken",
     "Found",
     "FoundCall",
@@ -141,6 +154,7 @@ __all__ = [
     "OfferedTemplate",
     "Outcome",
     "PathKey",
+    "PatientSource",
     "People",
     "PersonAnswer",
     "PersonQuestion",

@@ -6,9 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from app.extend.values import Body, Message
+from app.extend.values import Body, Json, Message
+
+SYSTEM_NOTE = "system_note"
+"""Stands among the roles of a placeholder source for user texts that are notes of a client (2.1, D7)."""
 
 
 class Trust(StrEnum):
@@ -37,6 +40,20 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class Filling:
+    """More than a plain text for a placeholder: ``text`` goes to its first place, ``again`` to further ones.
+
+    ``label`` names the piece behind the source's name. ``attached`` are content parts for the last user message, such
+    as pictures that the text mentions.
+    """
+
+    text: str
+    again: str
+    label: str = ""
+    attached: tuple[Json, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PromptContext:
     """The conversation that placeholders are resolved for. ``round`` counts from 1."""
 
@@ -49,7 +66,8 @@ class PlaceholderSource(Protocol):
     """Resolves one family of placeholders with data: static values, diaries, emoji lists, recall, background results.
 
     ``pattern`` is searched in pieces that are not data, of messages whose role is in ``roles``, after all operator text
-    has been expanded; ``developer`` counts as ``system``. ``trust`` is that of the inserted text. Sources with
+    has been expanded; ``developer`` counts as ``system``, and ``SYSTEM_NOTE`` among the roles adds user texts that
+    begin with ``[系统``. ``trust`` is that of the inserted text. Sources with
     ``after_detectors`` come last (D31). The fields may differ from turn to turn, but not within one.
     """
 
@@ -63,11 +81,21 @@ class PlaceholderSource(Protocol):
         """What finds its placeholders; a plain attribute will do."""
         ...
 
-    async def resolve(self, found: Sequence[Found], context: PromptContext) -> Mapping[str, str]:
+    async def resolve(self, found: Sequence[Found], context: PromptContext) -> Mapping[str, str | Filling]:
         """The text for each ``Found.text``; what is missing from the answer stays as it was written.
 
         Called at most once a turn with all distinct placeholders, under a deadline.
         """
+        ...
+
+
+@runtime_checkable
+class PatientSource(Protocol):
+    """A placeholder source that has a time of its own, because a model works for it."""
+
+    @property
+    def seconds(self) -> float:
+        """Longest time for ``resolve``, of now."""
         ...
 
 

@@ -61,7 +61,15 @@ class Notebooks:
 
         ``max_chars`` makes the limit smaller for this once.
         """
-        limit = self.max_chars if max_chars is None else min(max_chars, self.max_chars)
+        files = self.files(name)
+        if files is None:
+            return None
+        if not files:
+            return diary_empty(name)
+        return self.read_files([(name, file) for file in files], name, max_chars)
+
+    def files(self, name: str) -> list[str] | None:
+        """The names of a notebook's files in order; None when there is no such notebook."""
         folder = self._folder(name)
         if folder is None:
             return None
@@ -70,15 +78,19 @@ class Notebooks:
         except OSError as error:
             log.warning("notebook '%s' cannot be listed: %s", name, error)
             return None
-        files = sorted(
-            (entry for entry in entries if entry.lower().endswith(SUFFIXES) and not entry.startswith(".")), reverse=True
-        )
-        if not files:
-            return diary_empty(name)
+        return sorted(entry for entry in entries if entry.lower().endswith(SUFFIXES) and not entry.startswith("."))
+
+    def read_files(self, files: Sequence[tuple[str, str]], name: str, max_chars: int | None = None) -> str:
+        """The texts of some files, each told by its notebook and its name, in this order; the first are cut first.
+
+        ``name`` is what a cut calls them.
+        """
+        limit = self.max_chars if max_chars is None else min(max_chars, self.max_chars)
         texts: list[str] = []
         left = limit
-        for number, file in enumerate(files):
-            text, cut = self._file(folder, file, left)
+        for number, (notebook, file) in enumerate(reversed(files)):
+            folder = self._folder(notebook)
+            text, cut = (diary_file_unreadable(file), False) if folder is None else self._file(folder, file, left)
             texts.append(text)
             left -= len(text) + len(DIARY_SEPARATOR)
             if cut or (left <= 0 and number + 1 < len(files)):

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.errors import BadRequestError, both
-from app.extend import Clock, Message, Piece, PlaceholderSource, PromptContext, ToolSpec, Trust
+from app.extend import Clock, Json, Message, Piece, PlaceholderSource, PromptContext, ToolSpec, Trust
 from app.prompt.agents import AgentBook, AgentExpansion
 from app.prompt.dates import Dates
 from app.prompt.detectors import detect
 from app.prompt.limits import Budget
 from app.prompt.pieces import NOT_DATA, PromptText
-from app.prompt.scope import SYSTEM, Scope, folded_role, rules_for
+from app.prompt.scope import SYSTEM, Scope, folded_role, is_note, rules_for
 from app.prompt.settings import PromptSettings
 from app.prompt.sources import Slot, put_in_data
 from app.prompt.tools import FurtherTexts, ToolDescriptions, no_further_texts
@@ -40,12 +40,14 @@ class TextOrigin:
 class ExpandedPrompt:
     """The result: the finished messages, and the texts in them with their pieces.
 
-    ``media`` is false when the conversation asked for its media to be left alone (3.1 step 1).
+    ``media`` is false when the conversation asked for its media to be left alone (3.1 step 1). ``attached`` are parts
+    that sources want to see in the last user message, once other media have been dealt with.
     """
 
     messages: list[Message]
     slots: Sequence[Slot]
     media: bool
+    attached: tuple[Json, ...] = ()
 
     @property
     def origins(self) -> tuple[tuple[TextOrigin, ...], ...]:
@@ -95,14 +97,24 @@ class PromptEngine:
             tools = ToolDescriptions(self._tools(), self._is_filled, self._further_tools())
             await asyncio.to_thread(self._expand_operator_text, templates, tools)
         count.done("operator_text")
-        await put_in_data(slots, self._before, context, budget, self._settings.limits)
+        attached = await put_in_data(slots, self._before, context, budget, self._settings.limits)
         count.done("data")
         if not self._settings.detectors_last:
             self._detect(slots, budget)
             count.done("detectors")
-        await put_in_data(slots, self._after, context, budget, self._settings.limits)
+        attached += await put_in_data(slots, self._after, context, budget, self._settings.limits)
         count.done("after_detectors")
-        return ExpandedPrompt(_closed(opened, slots), slots, media)
+        return ExpandedPrompt(_closed(opened, slots), slots, media, tuple(attached))
+
+    async def operator_texts(self, messages: Sequence[Message], model: str) -> list[str]:
+        """The texts in which a system message's placeholders count, expanded without any data; for explanations."""
+        opened, _ = _without_media_switch(messages)
+        slots = list(_slots(opened))
+        templates = self._templates(slots, model, Budget(self._settings.limits))
+        if templates:
+            tools = ToolDescriptions(self._tools(), self._is_filled, self._further_tools())
+            await asyncio.to_thread(self._expand_operator_text, templates, tools)
+        return [text for slot in slots if slot.role == SYSTEM or slot.noted for text in slot.text.texts(NOT_DATA)]
 
     def detect_last(self, messages: Sequence[Message], publish: Publish | None = None) -> list[Message]:
         """Messages that preprocessors have finished, with detectors applied where the settings place them here (3.12).
@@ -210,7 +222,9 @@ def _slots(messages: Sequence[Message]) -> list[Slot]:
             else []
         )
         slots += [
-            Slot(index, number, role, PromptText.of(text, "message", Trust.MESSAGE)) for number, text in texts if text
+            Slot(index, number, role, PromptText.of(text, "message", Trust.MESSAGE), is_note(role, text))
+            for number, text in texts
+            if text
         ]
     return slots
 

@@ -41,5 +41,10 @@ def folded_role(role: object) -> str:
 def rules_for(role: str, text: str, *, agents_in_all_roles: bool) -> RoleRules:
     """The rules for a message's text (or one text part of it); ``role`` is a folded role."""
     system = role == SYSTEM
-    noted = system or (role == "user" and text.startswith(SYSTEM_USER_PREFIX))
+    noted = system or is_note(role, text)
     return RoleRules(agents=noted or agents_in_all_roles, sar=noted, system=system)
+
+
+def is_note(role: str, text: str) -> bool:
+    """Whether a text of this folded role is a client's note in the place of a user's text (2.1, D7)."""
+    return role == "user" and text.startswith(SYSTEM_USER_PREFIX)

@@ -5,6 +5,7 @@ numpy and what is built on it are imported by the functions that first need them
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,11 +14,13 @@ import httpx
 from app.config.model_redirect import ModelRedirect
 from app.errors import BadRequestError, both
 from app.extend import Lifecycle, MemorySearch, PlaceholderSource, Preprocessor, Remembered, RouteSource
+from app.hub.hub import Hub
 from app.observe.bus import EventBus
 from app.services.completions import PlainCompletions
 from app.services.embedders_on_demand import EmbeddersOnDemand
 from app.services.in_force import InForce
 from app.services.memory_index import IndexService
+from app.services.memory_recall import Recall, Searching
 from app.upstream.client import UpstreamClient
 
 
@@ -31,7 +34,8 @@ class MemorySurroundings:
     redirect: ModelRedirect
     complete: PlainCompletions
     http: httpx.AsyncClient
-    """For services that are no model API of ours: rerankers."""
+    """For services that are no model API of ours: rerankers, the model of AIMemo."""
+    hub: Callable[[], Hub]
 
 
 class Memory:
@@ -45,9 +49,22 @@ class Memory:
         self.embedders = EmbeddersOnDemand(around)
         self.lifecycles: tuple[Lifecycle, ...] = (self.embedders,)
         self.for_plugins = MemoryForPlugins()
-
         self.index = IndexService(around.in_force, around.events)
         self.lifecycles += (self.index,)
+        self.recall = Recall(around.in_force, around.events, around.http, around.hub, self._searching)
+        self.placeholders += (self.recall.source,)
+
+    def _searching(self) -> Searching | None:
+        """What declarations are answered from; None while the index is not open."""
+        from app.memory.vectors.none import NoVectors
+        from app.services.memory_ranking import build_ranking
+
+        index = self.index.index
+        if index is None:
+            return None
+        vectors = NoVectors()
+        ranking = build_ranking(index, vectors, self._around.in_force, time.monotonic, self.embedders().reranker)
+        return Searching(index, vectors, ranking)
 
 
 class MemoryForPlugins:

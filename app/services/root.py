@@ -29,6 +29,7 @@ from app.extend import (
     ToolSource,
     UpstreamResolver,
 )
+from app.hub.hub import Hub
 from app.hub.nodes.nodes import Nodes
 from app.observe.bus import EventBus
 from app.observe.call_log import LOGGED
@@ -70,12 +71,13 @@ class Services:
     watches for changes.
     """
 
-    # These five are used by parts that are made before them, which get a function that looks them up here.
+    # These six are used by parts that are made before them, which get a function that looks them up here.
     router: Router
     schedule: ScheduleRunner
     inner_chat: InnerChat
     embeddings: Embeddings
     nodes: Nodes
+    hub: Hub
 
     def __init__(
         self,
@@ -121,7 +123,7 @@ class Services:
         self.background = BackgroundTasks()
 
         # Memory.
-        asked = (lambda: self.upstream), self.model_redirect, self.complete, self.side_requests
+        asked = (lambda: self.upstream), self.model_redirect, self.complete, self.side_requests, (lambda: self.hub)
         self.memory = Memory(MemorySurroundings(self.in_force, self.events, *asked))
 
         # Plugins.

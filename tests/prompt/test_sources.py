@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.errors import PromptLimitError
-from app.extend import Found, Piece, PromptContext, Trust
+from app.extend import SYSTEM_NOTE, Filling, Found, Piece, PromptContext, Trust
 from app.prompt.limits import PromptLimits
 from app.prompt.scope import EVERY_ROLE
 from app.prompt.settings import DetectorRule, PromptSettings
@@ -202,3 +202,39 @@ def test_data_that_is_too_long_is_a_named_error(home: Home) -> None:
 def test_patterns_that_match_nothing_insert_nothing(home: Home) -> None:
     source = TableSource("empty", re.compile("x*"), {"": "boom", "xx": "y"}, roles=EVERY_ROLE)
     assert home.text("axxb", sources=[source]) == "ayb"
+
+
+class NotingSource:
+    """Gives another text for further places, and something for the last user message."""
+
+    name = "noting"
+    pattern = re.compile(r"\{\{Noted\}\}")
+    roles = frozenset({"system", SYSTEM_NOTE})
+    trust = Trust.DATA
+    after_detectors = False
+    seconds = 0.05
+    slow = False
+
+    async def resolve(self, found: Sequence[Found], context: PromptContext) -> Mapping[str, str | Filling]:
+        if self.slow:
+            await asyncio.sleep(30)
+        return {item.text: Filling("first", "again", "X", ({"type": "n"},)) for item in found}
+
+
+def test_a_filling_has_a_text_for_the_first_place_and_one_for_the_others(home: Home) -> None:
+    messages = [
+        {"role": "system", "content": "{{Noted}} {{Noted}}"},
+        {"role": "user", "content": "[系统] {{Noted}}"},
+        {"role": "user", "content": "{{Noted}}"},
+    ]
+    expanded = home.expand(messages, sources=[NotingSource()])
+    assert [message["content"] for message in expanded.messages] == ["first again", "[系统] again", "{{Noted}}"]
+    assert expanded.attached == ({"type": "n"},)
+    assert expanded.origins[0][0].pieces[0] == Piece("first", "noting:X", Trust.DATA)
+
+
+def test_a_source_may_have_a_time_of_its_own(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    source = NotingSource()
+    source.slow = True
+    assert home.text("{{Noted}}", sources=[source]) == "{{Noted}}"
+    assert [record.message for record in caplog.records] == ["placeholder source 'noting' gave no answer within 0.05 s"]

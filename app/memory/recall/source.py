@@ -1,0 +1,101 @@
+"""The placeholder source of recall: all declarations of a prompt, answered together (memory.md 2.2).
+
+Declarations are found in the operator's text and in the client's own system text, never in data (D9); what comes back
+is data and put in byte for byte (D79). This module needs no numpy: what does is made when a prompt has a declaration.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from app.extend import SYSTEM_NOTE, Filling, Found, Json, PromptContext, Trust
+from app.prompt.scope import SYSTEM
+from app.protocol.recall import DECLARATION, Declaration, LicenceToken, NotebookDeclaration, read_declaration
+from app.protocol.recall_frames import RECALL_FAILED
+
+if TYPE_CHECKING:
+    from app.memory.recall.answer import Answer
+    from app.memory.recall.recaller import Recaller, Request
+
+log = logging.getLogger(__name__)
+
+Inform = Callable[[Mapping[str, Json]], None]
+"""Tells those who watch the inner workings."""
+
+
+class RecallSource:
+    """See ``PlaceholderSource``. ``inform`` gives who is told of what was found, None while nobody listens.
+
+    ``max_seconds`` is how long a prompt may wait for all of it; ``enabled`` false leaves declarations as they are.
+    """
+
+    name = "recall"
+    pattern = DECLARATION
+    roles = frozenset({SYSTEM, SYSTEM_NOTE})
+    trust = Trust.DATA
+    after_detectors = False
+
+    def __init__(
+        self,
+        recaller: Callable[[], Recaller],
+        *,
+        enabled: Callable[[], bool],
+        max_seconds: Callable[[], float],
+        inform: Callable[[], Inform | None],
+    ) -> None:
+        self._recaller = recaller
+        self._enabled = enabled
+        self._max_seconds = max_seconds
+        self._inform = inform
+
+    @property
+    def seconds(self) -> float:
+        """Its own time, longer than that of other sources where a model reads notebooks."""
+        return self._max_seconds()
+
+    async def resolve(self, found: Sequence[Found], context: PromptContext) -> Mapping[str, str | Filling]:
+        """See ``PlaceholderSource``. Never raises: a fault of all becomes the text of a failed one."""
+        if not self._enabled():
+            return {}
+        declarations = [item for item in (read_declaration(item.text) for item in found) if item is not None]
+        for declaration in declarations:
+            for warning in declaration.warnings:
+                log.warning("%s: nobody knows the modifier '%s'; it is passed over", declaration.text, warning)
+        if not declarations:
+            return {}
+        licensed = any(isinstance(item, LicenceToken) for item in declarations)
+        if all(isinstance(item, LicenceToken) for item in declarations):
+            return {item.text: "" for item in declarations}
+        try:
+            recaller = await asyncio.to_thread(self._recaller)
+            request = await recaller.request(context.messages, licensed=licensed)
+            answers = await recaller.answers(declarations, request)
+            self._tell(answers, request)
+        except Exception:  # the turn's boundary: memory must not end it
+            log.exception("recall failed")
+            return {item.text: "" if isinstance(item, LicenceToken) else RECALL_FAILED for item in declarations}
+        return {answer.declaration.text: filling for answer in answers if (filling := _filling(answer)) is not None}
+
+    def _tell(self, answers: Sequence[Answer], request: Request) -> None:
+        inform = self._inform()
+        if inform is None:
+            return
+        from app.memory.recall.details import details_of
+
+        for answer in answers:
+            message = details_of(answer, request.query)
+            if message is not None:
+                inform(message)
+
+
+def _filling(answer: Answer) -> Filling | None:
+    if answer.text is None:
+        return None
+    return Filling(answer.text, answer.again, _label(answer.declaration), answer.attached)
+
+
+def _label(declaration: Declaration) -> str:
+    return declaration.name if isinstance(declaration, NotebookDeclaration) else ""

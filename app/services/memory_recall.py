@@ -1,0 +1,196 @@
+"""Builds recall: the placeholder source over retrieval, thinking chains and AIMemo, and what explains it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from app.config.settings import Settings
+from app.errors import BadRequestError, both
+from app.extend import Informed, Json
+from app.hub.clients import ClientType
+from app.hub.hub import Hub
+from app.memory.recall.source import Inform, RecallSource
+from app.observe.bus import EventBus
+from app.prompt.diaries import Notebooks
+from app.services.in_force import InForce
+from app.services.memory_index import notes_root
+
+if TYPE_CHECKING:  # numpy is not paid for before memory is used
+    from app.memory.index.records import SearchableIndex
+    from app.memory.recall.parts import RecallParts, RecallRules
+    from app.memory.recall.recaller import Recaller
+    from app.memory.vectors.search import VectorSearch
+    from app.services.memory_ranking import Ranking
+
+SECONDS = 20.0
+"""For a declaration that asks no model."""
+
+MODEL_SECONDS = 370.0
+"""For one that does: three attempts of two minutes (5.6), and the waits between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Searching:
+    """What declarations are answered from. ``vectors_version`` changes when further vectors can be searched."""
+
+    index: SearchableIndex
+    vectors: VectorSearch
+    ranking: Ranking
+    vectors_version: Callable[[], object] = lambda: 0
+
+
+class Recall:
+    """Recall of one installation. ``searching`` is asked once, at the first declaration; None: there is no memory."""
+
+    def __init__(
+        self,
+        in_force: InForce,
+        events: EventBus,
+        http: httpx.AsyncClient,
+        hub: Callable[[], Hub],
+        searching: Callable[[], Searching | None],
+    ) -> None:
+        self._in_force = in_force
+        self._http = http
+        self._searching = searching
+        self._made: Recaller | None = None
+
+        def inform() -> Inform | None:
+            if not hub().count(ClientType.VCP_INFO):
+                return None
+            return lambda message: events.publish(Informed("recall", message))
+
+        self.source = RecallSource(
+            self.recaller,
+            enabled=lambda: in_force.settings.memory,
+            max_seconds=lambda: (MODEL_SECONDS if _asks_model(in_force.settings) else SECONDS) + 5,
+            inform=inform,
+        )
+
+    def recaller(self) -> Recaller:
+        """Who answers declarations; made at the first use. Blocks for a moment then."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    async def explain(self, texts: Sequence[str], messages: Sequence[Mapping[str, Any]]) -> Json:
+        """Why the declarations in operator text become what they become; raises BadRequestError without memory."""
+        from app.memory.recall.explain import explained
+
+        if not self._in_force.settings.memory:
+            raise BadRequestError(both("记忆功能未启用（Memory=false）", "memory is switched off (Memory=false)"))
+        return await explained(self.recaller(), texts, messages)
+
+    def _make(self) -> Recaller:
+        from app.memory.recall.ai_memo import AiMemo, AiMemoAnswer, AiMemoRules
+        from app.memory.recall.ai_memo_model import AiMemoModel, ModelAddress
+        from app.memory.recall.cache import AnswerCache
+        from app.memory.recall.recaller import Found, Recaller
+
+        in_force = self._in_force
+
+        def address() -> ModelAddress:
+            settings = in_force.settings
+            return ModelAddress(settings.aimemo_url, settings.aimemo_api, settings.aimemo_model)
+
+        def ai_memo_rules() -> AiMemoRules:
+            settings = in_force.settings
+            return AiMemoRules(
+                _asks_model(settings),
+                settings.aimemo_batch,
+                settings.aimemo_max_tokens_per_batch,
+                settings.aimemo_prompt,
+            )
+
+        def notebooks() -> Notebooks:
+            return Notebooks(notes_root(in_force.home, in_force.settings), in_force.settings.diary_max_chars)
+
+        memo_cache: AnswerCache[AiMemoAnswer] = AnswerCache(
+            lambda: in_force.settings.aimemo_cache_max_size,
+            lambda: in_force.settings.aimemo_cache_ttl_ms / 1000,
+            time.monotonic,
+        )
+        cache: AnswerCache[Found] = AnswerCache(
+            lambda: in_force.settings.rag_cache_max_size,
+            lambda: in_force.settings.rag_cache_ttl_ms / 1000,
+            time.monotonic,
+        )
+        return Recaller(
+            self._once(),
+            notebooks,
+            AiMemo(AiMemoModel(self._http, address).ask, notebooks, in_force.home, ai_memo_rules, memo_cache),
+            in_force.following(recall_rules),
+            home=in_force.home,
+            now=lambda: datetime.now(in_force.zone()),
+            cache=cache,
+            random=Random,
+        )
+
+    def _once(self) -> Callable[[], RecallParts | None]:
+        made: list[RecallParts] = []
+
+        def parts() -> RecallParts | None:
+            if not made:
+                searching = self._searching()
+                if searching is None:
+                    return None
+                made.append(recall_parts(searching, self._in_force))
+            return made[0]
+
+        return parts
+
+
+def recall_parts(searching: Searching, in_force: InForce) -> RecallParts:
+    """What the recaller works with."""
+    from app.memory.recall.parts import RecallParts
+    from app.memory.recall.thinking import ThinkingChains
+    from app.services.memory_ranking import ranking_options
+
+    ranking = searching.ranking
+    options = in_force.following(ranking_options)
+    thinking = ThinkingChains(
+        ranking.chains,
+        ranking.chain_search,
+        searching.vectors,
+        ranking.retriever,
+        ranking.groups,
+        ranking.chain_mode,
+        lambda: options().raw_gate,
+    )
+    return RecallParts(
+        ranking.retriever,
+        thinking,
+        searching.index.notebooks,
+        lambda: (ranking.version(), searching.vectors.ready(), searching.vectors_version(), options()),
+    )
+
+
+def recall_rules(settings: Settings) -> RecallRules:
+    """What the settings say about recall; a single switch outranks ``MemoryCompat``."""
+    from app.memory.recall.parts import RecallRules
+
+    old = settings.memory_compat == "n2025"
+    sunday = settings.memory_week_start == "sunday" or (settings.memory_week_start == "auto" and old)
+    return RecallRules(
+        declaration_tokens=settings.memory_declaration_tokens,
+        request_tokens=settings.memory_request_tokens,
+        seconds=SECONDS,
+        model_seconds=MODEL_SECONDS,
+        dates=settings.recall_dates,
+        week_start="sunday" if sunday else "monday",
+        time_n2025=old if settings.memory_time_parser == "auto" else settings.memory_time_parser != "spans",
+        tags_n2025=old if settings.memory_tag_boost == "auto" else settings.memory_tag_boost == "n2025",
+        media_limit=settings.base64_memo_limit,
+        cache=settings.rag_query_cache_enabled,
+    )
+
+
+def _asks_model(settings: Settings) -> bool:
+    return bool(settings.aimemo_url and settings.aimemo_model)
