@@ -98,7 +98,7 @@ class PresetFiles:
         folder = self._taken_over if self._taken_over.is_dir() else self._own
         path = self._path(name) or folder / f"{name}{EXTENSION}"
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        data = whole(pretty_json(preset)).encode("utf-8")
+        data = whole(pretty_json(preset, strict=True)).encode("utf-8")
         if len(data) > FILE_LIMIT:
             raise ValueError(f"it is larger than {FILE_LIMIT} bytes")
         write_atomic(path, data)

@@ -91,11 +91,11 @@ class VcpTavern:
     async def _get(self, request: Request) -> Response:
         try:
             preset = await asyncio.to_thread(self._presets.content, request.path_params["name"])
+            return JSONResponse(preset) if preset is not None else JSONResponse({"error": "Preset not found"}, 404)
         except (ValueError, RecursionError) as fault:
             return _error(500, both("预设文件损坏", "the preset's file is damaged"), str(fault))
         except OSError as fault:
             return _error(500, both("预设无法读取", "the preset cannot be read"), fault.strerror or "")
-        return JSONResponse(preset) if preset is not None else JSONResponse({"error": "Preset not found"}, 404)
 
     async def _save(self, request: Request) -> Response:
         given = request.path_params["name"]
