@@ -70,7 +70,7 @@ class GroupEditor:
 
 
 def _updates(arguments: Mapping[str, object]) -> dict[str, list[str]]:
-    """Words by group, of ``groupname`` and ``groupwords`` and their numbered forms; BadRequestError says what is wrong."""
+    """Words by group, of ``groupname`` and ``groupwords`` and their numbered forms; raises BadRequestError."""
     found: dict[str, list[str]] = {}
     for key in sorted(arguments, key=lambda key: (len(key), key.lower())):
         match = _NUMBERED.fullmatch(key.lower())
