@@ -44,6 +44,9 @@ bench: ## compare the chat path with a bare pass-through (about a minute)
 	@sh scripts/environment.sh test
 	$(PYTHON) -m bench $(ARGS)
 
+# Threads of a numerical library that wait for each other say nothing of a search that one thread does.
+bench-memory bench-full: export OPENBLAS_NUM_THREADS = 1
+
 bench-full: ## the same, longer and with more cases
 	@sh scripts/environment.sh test
 	$(PYTHON) -m bench --full $(ARGS)
@@ -62,6 +65,7 @@ bench-memory: ## how well memory finds what is asked for (public sets: VCP_BENCH
 soak: ## keep the server under load and watch memory, files and processes
 	@sh scripts/environment.sh test
 	$(PYTHON) -m bench.soak $(ARGS)
+	$(PYTHON) -m bench.memory.kill_sync
 
 lock: ## write requirements/*.lock anew from pyproject.toml; ARGS=--upgrade takes newer versions
 	@uv --version >/dev/null 2>&1 || { echo "error: make lock needs uv on the PATH." >&2; exit 1; }

@@ -45,7 +45,7 @@ async def _checked(options: argparse.Namespace) -> int:
         print(both("已按日记文件重建索引", "the index was made anew from the files"))
     elif not faults:
         print(both("索引正常", "the index is well"))
-    print("\n".join(told({**answer, "faults": {}})))
+    print("\n".join(told(answer)))
     return EXIT_FAILED if faults and not answer.get("repaired") else EXIT_OK
 
 

@@ -72,11 +72,11 @@ def told(status: Fields) -> list[str]:
     ]
     if trouble := status.get("trouble"):
         lines.append(f"{both('问题', 'trouble')}: {printable(str(trouble))}")
-    faults = status.get("faults")
-    if isinstance(faults, Mapping):
+    unreadable = status.get("unreadable")
+    if isinstance(unreadable, Mapping):
         lines += [
             f"{both('无法读取', 'cannot be read')}: {printable(str(path))}: {printable(str(why))}"
-            for path, why in faults.items()
+            for path, why in unreadable.items()
         ]
     return lines
 

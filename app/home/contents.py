@@ -45,6 +45,7 @@ _OF_THE_MOMENT = frozenset(
         OWNER_FILE,
         NODE_KEYS_LOCK,
         Path(STATE_FOLDER, REPLACED_FOLDER),
+        Path(STATE_FOLDER, "memory"),  # made from the notes
         Path(STATE_FOLDER, "mcp_tools", "lock"),
         Path(STATE_FOLDER, "mcp_oauth", "locks"),
         Path(STATE_FOLDER, "mcp_oauth", "pending.json"),

@@ -92,7 +92,8 @@ async def ask(
 ) -> tuple[int, Json]:
     """Ask the owner at a path of its own, such as ``/v1/nodes``: the status, and the JSON (None: it is none).
 
-    ``body`` is sent as JSON; the answer may take ``seconds``. Raises ConfigError when the server cannot be reached or does not take the key.
+    ``body`` is sent as JSON; the answer may take ``seconds``. Raises ConfigError when the server cannot be reached or
+    does not take the key.
     """
     content = b"" if body is None else compact_json(body).encode("utf-8", "replace")
     headers = {b"Content-Type": b"application/json"} if content else {}

@@ -176,7 +176,7 @@ async def index_status(index: MemoryIndex, sync: Sync) -> dict[str, Json]:
         "indexed": state.indexed,
         "bytes": await asyncio.to_thread(index.database.size),
         "trouble": state.trouble,
-        "faults": {**dict(state.faults), **{note.path: note.fault for note in faulty}},
+        "unreadable": {**dict(state.faults), **{note.path: note.fault for note in faulty}},
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,6 +61,7 @@ class Recall:
         self._in_force = in_force
         self._http = http
         self._searching = searching
+        self._making = threading.Lock()
         self._made: Recaller | None = None
 
         def inform() -> Inform | None:
@@ -76,9 +78,10 @@ class Recall:
 
     def recaller(self) -> Recaller:
         """Who answers declarations; made at the first use. Blocks for a moment then."""
-        if self._made is None:
-            self._made = self._make()
-        return self._made
+        with self._making:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
 
     async def explain(self, texts: Sequence[str], messages: Sequence[Mapping[str, Any]]) -> Json:
         """Why the declarations in operator text become what they become; raises BadRequestError without memory."""
@@ -135,14 +138,13 @@ class Recall:
 
     def _once(self) -> Callable[[], RecallParts | None]:
         made: list[RecallParts] = []
+        making = threading.Lock()
 
         def parts() -> RecallParts | None:
-            if not made:
-                searching = self._searching()
-                if searching is None:
-                    return None
-                made.append(recall_parts(searching, self._in_force))
-            return made[0]
+            with making:
+                if not made and (searching := self._searching()) is not None:
+                    made.append(recall_parts(searching, self._in_force))
+                return made[0] if made else None
 
         return parts
 

@@ -32,6 +32,7 @@ from app.web.human_tool import human_tool_routes
 from app.web.interrupt import interrupt_routes
 from app.web.mcp import MCP_PATH, McpRoutes
 from app.web.mcp_servers import mcp_servers_routes
+from app.web.memory import memory_routes
 from app.web.memory_explain import memory_explain_routes
 from app.web.memory_files import MemoryFilesRoutes
 from app.web.metrics import MetricsRoute
@@ -88,6 +89,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
         nodes_routes(lambda: services.nodes.list()),
         approvals_routes(services),
         mcp_servers_routes(services),
+        memory_routes(services),
         memory_explain_routes(services),
     )
     for group in groups:

@@ -1,260 +1,193 @@
-"""``python -m bench.memory.scale``: search in 10,000, 100,000 and 1,000,000 vectors: time, memory, what is found.
+"""``python -m bench.memory.scale``: vectors at 10,000, 100,000 and 1,000,000: build, memory, latency, recall@10.
 
-The vectors are synthetic: points around centres of unequal size, of unit length, 384 numbers each. Every measurement
-runs in a process of its own, whose memory nobody else has used. Recall is against the exact answer, which is found
-block by block while the vectors are handed over, so that it costs the measured process no memory of note.
+Synthetic vectors that are harder than well-separated clusters: all share a direction (as those of E5 do), topics
+overlap, sizes of topics are skewed, noise has many dimensions, and questions lie between notes. Each measurement runs
+in a process of its own. Unset OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE to measure numpy at its best.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
-import platform
+import re
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import fmean, quantiles
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.memory.embedding import Vectors
+from app.memory.embedders.embedder import Matrix, Vector
+from app.memory.vectors import approximate
+from app.memory.vectors.matrix import best, scores_of
 
-DIMENSIONS = 384
-SIZES = (10_000, 100_000, 1_000_000)
+DIMENSION = 384
 QUESTIONS = 200
-NEIGHBOURS = 10
-BLOCK = 10_000
-CLUSTER = 80
-"""So many vectors share a centre, on average."""
-SPREAD = 0.9
-"""Length of the random part of a vector, beside that of its centre."""
-NOTE = 3
-"""Vectors of one edited note: what is removed and added again."""
-MEBI = 2**20
-
-Ids = NDArray[np.int64]
+TOPICS, SUBTOPICS = 500, 20
+BLOCK = 50_000
+K = 10
+ENGINES = ("exact", "faiss", "usearch")
 
 
-class Engine(Protocol):
-    """Nearest neighbours by inner product."""
+class Clusters:
+    """Makes vectors and questions; the same seed makes the same ones."""
 
-    name: str
+    def __init__(self, seed: int = 7) -> None:
+        self._dice = np.random.default_rng(seed)
+        self._scale = (1 + np.arange(DIMENSION)) ** -0.35
+        self._shared = self._spread(1)
+        self._topics = self._spread(TOPICS)
+        self._subtopics = self._spread(TOPICS * SUBTOPICS).reshape(TOPICS, SUBTOPICS, DIMENSION)
+        share = (1 + np.arange(TOPICS)) ** -0.7
+        self._share = share / share.sum()
 
-    def add(self, ids: Ids, vectors: Vectors) -> None:
-        """Take in vectors of unit length."""
-        ...
+    def blocks(self, count: int) -> Iterator[Matrix]:
+        """``count`` vectors, some at a time."""
+        for begin in range(0, count, BLOCK):
+            yield self._vectors(min(BLOCK, count - begin))
 
-    def finish(self) -> None:
-        """Make what was added searchable, if that is not so yet."""
-        ...
+    def questions(self, vectors: Matrix, count: int) -> Matrix:
+        """Questions: half a note, half something else of any topic."""
+        chosen: Matrix = vectors[self._dice.choice(len(vectors), count)]
+        return _unit(0.75 * chosen + 0.25 * self._vectors(count) + 0.35 * self._spread(count))
 
-    def search(self, question: Vectors, k: int) -> Ids:
-        """The ids of the ``k`` nearest, the nearest first."""
-        ...
+    def _vectors(self, count: int) -> Matrix:
+        topic = self._dice.choice(TOPICS, count, p=self._share)
+        subtopic = self._dice.choice(SUBTOPICS, count)
+        noise = self._spread(count) * self._dice.uniform(0.5, 1.1, (count, 1))
+        return _unit(0.9 * self._shared + 0.7 * self._topics[topic] + 0.5 * self._subtopics[topic, subtopic] + noise)
 
-    def remove(self, ids: Ids) -> None:
-        """Forget these."""
-        ...
-
-
-class Exact:
-    """Every vector is looked at: one float32 matrix."""
-
-    name = "numpy, exact"
-
-    def __init__(self, size: int) -> None:
-        self._matrix = np.zeros((size + BLOCK, DIMENSIONS), dtype=np.float32)
-        self._ids = np.full(size + BLOCK, -1, dtype=np.int64)
-        self._used = 0
-
-    def add(self, ids: Ids, vectors: Vectors) -> None:
-        """Copy them to the end."""
-        end = self._used + len(ids)
-        self._matrix[self._used : end] = vectors
-        self._ids[self._used : end] = ids
-        self._used = end
-
-    def finish(self) -> None:
-        """Nothing is left to do."""
-
-    def search(self, question: Vectors, k: int) -> Ids:
-        """The highest products."""
-        scores = self._matrix[: self._used] @ question
-        some = np.argpartition(-scores, k)[:k]
-        found: Ids = self._ids[some[np.argsort(-scores[some])]]
-        return found
-
-    def remove(self, ids: Ids) -> None:
-        """The last ones move into the gaps."""
-        for place in np.flatnonzero(np.isin(self._ids[: self._used], ids))[::-1]:
-            self._used -= 1
-            self._matrix[place] = self._matrix[self._used]
-            self._ids[place] = self._ids[self._used]
+    def _spread(self, count: int) -> NDArray[np.float64]:
+        return _unit(self._dice.normal(size=(count, DIMENSION)) * self._scale).astype(np.float64)
 
 
-ENGINES: Mapping[str, Callable[[int], Engine]] = {"exact": Exact}
+def _unit(rows: NDArray[np.float64]) -> Matrix:
+    unit: Matrix = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return unit
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """One engine at one size; times of a search and an edit in milliseconds, memory in MiB above the bare process."""
-
-    engine: str
-    size: int
-    build_seconds: float
-    build_cpu_seconds: float
-    memory: float
-    peak_memory: float
-    search_p50: float
-    search_p95: float
-    edit: float
-    recall: float
-
-
-def vectors(size: int, seed: int = 0) -> Iterator[tuple[Ids, Vectors]]:
-    """Blocks of ids and vectors; the same for a size and a seed."""
-    chance = np.random.default_rng(seed)
-    centres = _unit(chance.standard_normal((max(1, size // CLUSTER), DIMENSIONS), dtype=np.float32))
-    for begin in range(0, size, BLOCK):
-        count = min(BLOCK, size - begin)
-        chosen = (len(centres) * chance.random(count) ** 2).astype(np.int64)
-        noise = _unit(chance.standard_normal((count, DIMENSIONS), dtype=np.float32))
-        yield np.arange(begin, begin + count), _unit(centres[chosen] + SPREAD * noise)
+def make(folder: Path, count: int) -> None:
+    """Put vectors and questions into files of the folder."""
+    clusters = Clusters()
+    first: Matrix = np.empty((0, DIMENSION), np.float32)
+    with (folder / "matrix.f32").open("wb") as file:
+        for block in clusters.blocks(count):
+            first = first if len(first) else block
+            file.write(block.tobytes())
+    rows = np.memmap(folder / "matrix.f32", np.float32, "r", shape=(count, DIMENSION))
+    picked = np.sort(np.random.default_rng(3).choice(count, min(count, 20_000), replace=False))
+    questions = clusters.questions(np.asarray(rows[picked]), QUESTIONS)
+    everything = np.arange(count)
+    truth = np.stack([best(scores_of(rows, question, everything), K) for question in questions])
+    np.savez(folder / "questions.npz", questions=questions, truth=truth)
 
 
-def _unit(rows: Vectors) -> Vectors:
-    made: Vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    return made.astype(np.float32, copy=False)
+def measure(folder: Path, count: int, engine: str, build_cpu_seconds: float) -> dict[str, object]:
+    """The figures of one engine, measured in this process."""
+    with np.load(folder / "questions.npz") as kept:
+        questions, truth = kept["questions"], kept["truth"]
+    rows = np.memmap(folder / "matrix.f32", np.float32, "r", shape=(count, DIMENSION))
+    began, cpu = time.perf_counter(), _cpu()
+    found: Callable[[Vector], NDArray[np.int64]]
+    done = count
+    size = 0
+    if engine == "exact":
+        everything = np.arange(count)
+
+        def found(question: Vector) -> NDArray[np.int64]:
+            return best(scores_of(rows, question, everything), K)
+
+    elif engine == "faiss":
+        marks = np.arange(1, count + 1, dtype=np.uint64)
+        asyncio.run(approximate.build(folder, 1, folder / "matrix.f32", DIMENSION, marks))
+        size = (folder / "1.ivf").stat().st_size
+        index = approximate.load(folder, 1)
+        if index is None:
+            raise SystemExit("the index was not built")
+        allowed = np.ones(count, bool)
+
+        def found(question: Vector) -> NDArray[np.int64]:
+            near = index.nearest(question, allowed, approximate.RESCORED)
+            return near[best(rows[near] @ question, K)]
+
+    else:
+        from usearch.index import Index
+
+        graph = Index(
+            ndim=DIMENSION, metric="ip", dtype="f16", connectivity=16, expansion_add=128, expansion_search=128
+        )
+        done = 0
+        for begin in range(0, count, 10_000):
+            end = min(count, begin + 10_000)
+            graph.add(np.arange(begin, end), np.asarray(rows[begin:end]), threads=os.cpu_count() or 1)
+            done = end
+            if _cpu() - cpu > build_cpu_seconds:
+                break
+        size = int(graph.memory_usage)
+
+        def found(question: Vector) -> NDArray[np.int64]:
+            near = np.asarray(graph.search(question, approximate.RESCORED).keys, np.int64)
+            return near[best(rows[near] @ question, K)]
+
+    built, built_cpu = time.perf_counter() - began, _cpu() - cpu
+    walls, cpus, hits = [], [], 0
+    for question, wanted in zip(questions, truth, strict=True):
+        start, start_cpu = time.perf_counter(), time.process_time()
+        answer = found(question)
+        walls.append(time.perf_counter() - start)
+        cpus.append(time.process_time() - start_cpu)
+        hits += len(set(answer.tolist()) & set(wanted.tolist()))
+    whole = done == count
+    return {
+        "count": count,
+        "engine": engine,
+        "built": done,
+        "build_wall_s": round(built, 1),
+        "build_cpu_s": round(built_cpu, 1),
+        "megabytes": round(size / 1e6),
+        "rss_megabytes": _peak(),
+        "query_wall_p50_ms": round(1000 * float(np.median(walls)), 2),
+        "query_cpu_p50_ms": round(1000 * float(np.median(cpus)), 2),
+        "recall@10": round(hits / (QUESTIONS * K), 4) if whole else None,
+    }
 
 
-def questions(size: int, count: int = QUESTIONS, seed: int = 0) -> Vectors:
-    """Vectors near to some of the first ones, as questions are."""
-    chance = np.random.default_rng(seed + 1)
-    _, first = next(vectors(size, seed))
-    near = first[chance.integers(0, len(first), count)]
-    return _unit(near + 0.5 * _unit(chance.standard_normal(near.shape, dtype=np.float32)))
+def _cpu() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
-class Truth:
-    """The exact nearest ones, found while blocks go by."""
-
-    def __init__(self, asked: Vectors, k: int) -> None:
-        self._asked = asked
-        self._scores = np.full((len(asked), k), -np.inf, dtype=np.float32)
-        self._ids = np.full((len(asked), k), -1, dtype=np.int64)
-
-    def see(self, ids: Ids, rows: Vectors) -> None:
-        """Another block."""
-        scores = np.hstack([self._scores, self._asked @ rows.T])
-        names = np.hstack([self._ids, np.broadcast_to(ids, (len(self._asked), len(ids)))])
-        order = np.argsort(-scores, axis=1, kind="stable")[:, : self._scores.shape[1]]
-        self._scores = np.take_along_axis(scores, order, axis=1)
-        self._ids = np.take_along_axis(names, order, axis=1)
-
-    def recall(self, found: Sequence[Ids]) -> float:
-        """Which share of the exact neighbours was found, as a mean."""
-        pairs = zip(self._ids, found, strict=True)
-        return fmean(len(np.intersect1d(wanted, got)) / len(wanted) for wanted, got in pairs)
+def _peak() -> int:
+    """Megabytes of this process at most, mapped files that are in memory with it."""
+    found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text(encoding="ascii"))
+    return round(int(found.group(1)) / 1024) if found else 0
 
 
-def measure(name: str, size: int, count: int = QUESTIONS) -> Figures:
-    """Build, search, edit; meant for a fresh process."""
-    asked = questions(size, count)
-    truth = Truth(asked, NEIGHBOURS)
-    for ids, rows in vectors(size):
-        truth.see(ids, rows)
-    before = _resident()
-    engine = ENGINES[name](size)
-    wall = cpu = 0.0
-    for ids, rows in vectors(size):
-        begun, worked = time.perf_counter(), time.process_time()
-        engine.add(ids, rows)
-        wall += time.perf_counter() - begun
-        cpu += time.process_time() - worked
-    begun, worked = time.perf_counter(), time.process_time()
-    engine.finish()
-    wall += time.perf_counter() - begun
-    cpu += time.process_time() - worked
-    after = _resident()
-    spent, found = [], []
-    for question in asked:
-        begun = time.perf_counter()
-        found.append(engine.search(question, NEIGHBOURS))
-        spent.append(1000 * (time.perf_counter() - begun))
-    recall = truth.recall(found)
-    begun = time.perf_counter()
-    engine.remove(np.arange(NOTE))
-    engine.add(np.arange(size, size + NOTE), asked[:NOTE])
-    engine.search(asked[0], NEIGHBOURS)
-    edit = 1000 * (time.perf_counter() - begun)
-    parts = quantiles(spent, n=20)
-    return Figures(engine.name, size, wall, cpu, after - before, _peak() - before, parts[9], parts[18], edit, recall)
-
-
-def _resident() -> float:
-    """Resident memory in MiB; 0 where the system does not tell."""
-    file = Path("/proc/self/statm")
-    return int(file.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MEBI if file.exists() else 0.0
-
-
-def _peak() -> float:
-    """The most memory so far, in MiB."""
-    import resource
-
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most / MEBI if sys.platform == "darwin" else most / 1024
-
-
-def apart(name: str, size: int, count: int) -> Figures:
-    """One measurement in a process of its own."""
-    command = [sys.executable, "-m", "bench.memory.scale", "--one", name, str(size), "--questions", str(count)]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"bench: {name} with {size} vectors ended with status {done.returncode}: {done.stderr[-500:]}")
-    return Figures(**json.loads(done.stdout))
-
-
-def table(rows: Sequence[Figures]) -> str:
-    """The figures as text."""
-    head = ("vectors", "engine", "build s", "CPU s", "MiB", "peak MiB", "p50 ms", "p95 ms", "edit ms", "recall@10")
-    lines = [head]
-    for row in rows:
-        times = (f"{row.search_p50:.2f}", f"{row.search_p95:.2f}", f"{row.edit:.2f}", f"{row.recall:.3f}")
-        build = (f"{row.build_seconds:.1f}", f"{row.build_cpu_seconds:.1f}", f"{row.memory:,.0f}")
-        lines.append((f"{row.size:,}", row.engine, *build, f"{row.peak_memory:,.0f}", *times))
-    widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
-    return "\n".join("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)) for line in lines)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m bench.memory.scale", description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--engines", nargs="+", choices=sorted(ENGINES), default=sorted(ENGINES))
-    parser.add_argument("--questions", type=int, default=QUESTIONS)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE too")
-    parser.add_argument("--one", nargs=2, metavar=("ENGINE", "SIZE"), help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
+def main() -> None:
+    """Measure what is asked for, or everything."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--counts", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--engines", nargs="*", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--build-cpu-seconds", type=float, default=1200, help="give up a graph after so long")
+    parser.add_argument("--folder", type=Path, help="where the vectors of --one lie")
+    parser.add_argument("--one", action="store_true", help="one measurement in this process")
+    options = parser.parse_args()
     if options.one:
-        name, size = options.one
-        print(json.dumps(asdict(measure(name, int(size), options.questions))))
+        figures = measure(options.folder, options.counts[0], options.engines[0], options.build_cpu_seconds)
+        print(json.dumps(figures), flush=True)
         return
-    rows = []
-    for size in options.sizes:
-        for name in options.engines:
-            print(f"measuring {name} with {size:,} vectors ...", file=sys.stderr, flush=True)
-            rows.append(apart(name, size, options.questions))
-    print(table(rows))
-    print(f"\n{DIMENSIONS} dimensions, {options.questions} questions; {os.cpu_count()} cores, ", end="")
-    print(f"Python {platform.python_version()}.")
-    if options.json:
-        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
+    for count in options.counts:
+        with tempfile.TemporaryDirectory(prefix="vcp-scale-") as folder:
+            make(Path(folder), count)
+            for engine in options.engines:
+                arguments = ["--one", "--folder", folder, "--counts", str(count), "--engines", engine]
+                arguments += ["--build-cpu-seconds", str(options.build_cpu_seconds)]
+                subprocess.run([sys.executable, "-m", "bench.memory.scale", *arguments], check=True)
 
 
 if __name__ == "__main__":

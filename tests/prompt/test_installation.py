@@ -74,7 +74,7 @@ def test_every_placeholder_of_an_installation_is_expanded_in_the_roles_that_may(
                 "{{无日记本}}": "[无日记本内容为空或未从插件获取]",
                 "{{Port}} {{Image_Key}}": "7123 own",
                 "{{VCPNone}} {{Unknown}} {{通用表情包}}": "{{VCPNone}} {{Unknown}} [通用表情包列表不可用]",
-                "<<公共日记本>> [[公共日记本]]": "<<公共日记本>> [[公共日记本]]",
+                "<<公共日记>> [[公共日记]] [[公共知识库]]": "<<公共日记>> [[公共日记]] [[公共知识库]]",
                 "foo": "baz",
             }
             text = "\n".join(words)

@@ -131,6 +131,33 @@ def test_those_who_watch_are_told_and_explain_changes_nothing(tmp_path: Path) ->
     run(main())
 
 
+def test_chains_groups_and_gates_work_end_to_end_without_a_model(tmp_path: Path) -> None:
+    write_note(tmp_path, "前思维簇", "a.txt", "遇到天文问题先想尺度 $&")
+    write_note(tmp_path, "反思簇", "b.txt", "天文问题的结论要再核对 {{Date}}")
+    write_note(tmp_path, "天文", "c.txt", "[2025-11-20] - 小克\n天文问题：土星环有多宽\nTag: 天文")
+    folder = tmp_path / "Plugin/RAGDiaryPlugin"
+    folder.mkdir(parents=True)
+    chains = {"chains": {"star": {"clusters": ["前思维簇", "反思簇", "无簇"], "kSequence": [1, 1, 1]}}}
+    (folder / "meta_thinking_chains.json").write_text(json.dumps(chains), encoding="utf-8")
+    groups = {"groups": {"星空": {"words": ["天文", "土星"], "weight": 1}}}
+    (folder / "semantic_groups.json").write_text(json.dumps(groups), encoding="utf-8")
+    prompt = {"role": "system", "content": "[[VCP元思考:star::Group]]|《《天文日记本::Group》》|《《前思维簇日记本》》"}
+
+    async def main() -> None:
+        async with ScriptedUpstream(lambda _: say("好")) as up, running(tmp_path, up.base_url) as server:
+            await indexed(server, 3)
+            await server.chat(prompt, "天文问题：土星环有多宽")
+            chain, astronomy, _ = system_text(up).split("|")
+            assert '[--- VCP元思考链: "star"  ---]' in chain
+            assert "【阶段1: 前思维簇】\n  [召回 1 个元逻辑模块]\n  * 遇到天文问题先想尺度 $&\n" in chain
+            assert "  * 天文问题的结论要再核对 {{Date}}\n" in chain
+            assert "【阶段3: 无簇】 [降级模式]\n  [错误: " in chain
+            assert '• 星空 (100%激活): 匹配到 "天文, 土星"' in astronomy
+            assert "土星环有多宽" in astronomy
+
+    run(main())
+
+
 def test_media_of_notes_are_attached_behind_the_last_users_text(tmp_path: Path) -> None:
     picture = tmp_path / "image/a.png"
     picture.parent.mkdir()

@@ -34,12 +34,12 @@ class TagGraph:
     """The graph of one state of the index. Not changed after it is made; ``updated`` makes the next one."""
 
     def __init__(self, tag_notes: Mapping[str, frozenset[int]], before: TagGraph | None = None) -> None:
-        """Build it; rows of tags whose set of notes is the same object as ``before`` are taken over (11.26)."""
+        """Build it; rows of tags whose notes are those of ``before`` are taken over (11.26)."""
         self._sets = dict(tag_notes)
         kept = before._rows if before is not None else {}
         known = before._sets if before is not None else {}
         self._rows: dict[str, Indices] = {
-            tag: kept[tag] if known.get(tag) is notes else np.fromiter(sorted(notes), np.int64, len(notes))
+            tag: kept[tag] if known.get(tag) == notes else np.fromiter(sorted(notes), np.int64, len(notes))
             for tag, notes in tag_notes.items()
             if notes
         }

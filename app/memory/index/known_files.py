@@ -48,9 +48,9 @@ def known_below(connection: sqlite3.Connection, folder: str, *, deep: bool = Tru
 def use_reading_rules(connection: sqlite3.Connection, rules: str) -> bool:
     """Remember by which rules notes are read; true when they were others, and then all notes are to be read anew."""
     row = connection.execute("SELECT value FROM facts WHERE name = 'rules'").fetchone()
-    if row is not None and row[0] == rules:
-        return False
     connection.execute("INSERT OR REPLACE INTO facts VALUES ('rules', ?)", (rules,))
+    if row is None or row[0] == rules:
+        return False
     connection.execute("UPDATE notes SET sha256 = x'', mtime_ns = ?", (NEVER_NS,))
     return True
 

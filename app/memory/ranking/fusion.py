@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-DENSE_WEIGHT = 0.6
-"""Share of the cosines where nothing speaks for another one (11.7)."""
+DENSE_WEIGHT = 0.55
+"""Share of the cosines where nothing speaks for another one (11.7; from .5 to .6 public sets are alike)."""
 
-LEAST_DENSE_WEIGHT = 0.45
-MOST_DENSE_WEIGHT = 0.75
+LEAST_DENSE_WEIGHT = 0.4
+MOST_DENSE_WEIGHT = 0.7
 
 _EXACT = re.compile(
     r"[0-9０-９]|[A-Za-z][A-Za-z0-9_.+-]*[0-9][A-Za-z0-9_.+-]*|[A-Z]{2,}|[\"“「『《][^\"”」』》]{1,64}[\"”」』》]"
@@ -21,8 +21,8 @@ _EXACT = re.compile(
 _QUOTED_LIMIT = 4_000
 """Characters of a question that are looked at for such things."""
 
-SHORT_QUESTION = 16
-"""Words; a question of up to so many is likely to be put in other words than the note."""
+PARAPHRASE_LENGTH = 2.0
+"""Texts that are at most so many times as long as the question say the same as it rather than answering it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +98,16 @@ def fused(dense: Mapping[int, float] | None, lexical: Mapping[int, float], weigh
     return {chunk: fusion.score((dense or {}).get(chunk), lexical.get(chunk)) for chunk in union}
 
 
-def dense_weight(question: str, words: Sequence[str]) -> float:
-    """The share of meaning for a question (11.8): less of it where exact words are asked for, more for short ones.
+def dense_weight(question: str, typical_length: float) -> float:
+    """The share of meaning for a question (11.8): less of it where exact words are asked for, more for paraphrases.
 
-    ``words`` are the words that the lexical search looks for.
+    ``typical_length`` is the median number of characters of the candidates. Where notes are hardly longer than the
+    question, it is another wording that is looked for; a question to longer notes shares its telling words with them.
     """
-    exact = sum(len(found.group()) > 0 for found in _EXACT.finditer(question[:_QUOTED_LIMIT]))
+    exact = sum(1 for _ in _EXACT.finditer(question[:_QUOTED_LIMIT]))
     if exact:
         return max(LEAST_DENSE_WEIGHT, DENSE_WEIGHT - 0.05 * min(exact, 3))
-    if len(words) <= SHORT_QUESTION:
-        return min(MOST_DENSE_WEIGHT, DENSE_WEIGHT + 0.1)
-    return DENSE_WEIGHT
+    return MOST_DENSE_WEIGHT if typical_length <= PARAPHRASE_LENGTH * len(question) else DENSE_WEIGHT
 
 
 def reciprocal_ranks(order: Sequence[int], constant: float = 60.0) -> dict[int, float]:

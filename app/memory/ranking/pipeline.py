@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import cache
+from statistics import median
 
 from app.memory.embedders.calibration import calibrated
 from app.memory.embedders.embedder import Vector
@@ -91,7 +92,7 @@ class Retriever:
         pool = await self._search.pool(vector, words, retrieval, depth, of_days=of_days)
         terms = Terms(
             today=query.now.date(),
-            dense_weight=1.0 - retrieval.bm25 if retrieval.bm25 is not None else dense_weight(question, words),
+            dense_weight=weight_of(question, retrieval, pool),
             smoothing=not options.dense_only,
             priors=not options.dense_only,
             hard=hard,
@@ -244,7 +245,6 @@ class Retriever:
             similarities(ids, with_vectors, matrix) if with_vectors else None,
             k,
             calibration=self._vectors.calibration() if with_vectors else None,
-            relevance=1.0,
             in_order=ranked,
         )
         return [by_id[chunk] for chunk in chosen.chosen], frozenset(chosen.repeats)
@@ -284,6 +284,14 @@ def asked(query: RecallQuery) -> str:
     if query.previous_user.strip() and is_follow_up(query.user):
         return f"{query.previous_user}\n{query.user}"
     return query.user if query.user.strip() else query.assistant
+
+
+def weight_of(question: str, retrieval: Retrieval, pool: Pool) -> float:
+    """The share of meaning: what ``::BM25`` leaves, else what question and candidates call for (11.8)."""
+    if retrieval.bm25 is not None:
+        return 1.0 - retrieval.bm25
+    lengths = [len(pool.records[chunk].text) for chunk in pool.listed]
+    return dense_weight(question, float(median(lengths)) if lengths else 0.0)
 
 
 def best_of_each_note(order: Sequence[Candidate]) -> list[Candidate]:

@@ -9,7 +9,7 @@ from app.extend import Json
 from app.memory.ranking.requests import DateRange, GateValue, Hit
 from app.memory.recall.answer import Answer
 from app.memory.recall.recaller import Recaller, Request
-from app.protocol.recall import ChainDeclaration, LicenceToken, NotebookDeclaration, find_declarations
+from app.protocol.recall import ChainDeclaration, NotebookDeclaration, find_declarations
 from app.protocol.recall_query import reference_tokens
 
 MAX_DECLARATIONS = 200
@@ -24,8 +24,7 @@ async def explained(recaller: Recaller, texts: Sequence[str], messages: Sequence
     """
     found = dict.fromkeys(declaration for text in texts for _, declaration in find_declarations(text))
     declarations = list(found)[:MAX_DECLARATIONS]
-    licensed = any(isinstance(item, LicenceToken) for item in declarations)
-    request = await recaller.request(messages, licensed=licensed, keep=False)
+    request = await recaller.request(declarations, messages, keep=False)
     answers = await recaller.answers(declarations, request)
     return {
         "question": _question(request),

@@ -91,14 +91,18 @@ class Recaller:
         rules = self._rules()
         return (rules.model_seconds if self._ai_memo.configured else rules.seconds) + 5
 
-    async def request(self, messages: Sequence[Mapping[str, Any]], *, licensed: bool, keep: bool = True) -> Request:
-        """The turn that declarations are answered for."""
+    async def request(
+        self, declarations: Sequence[Declaration], messages: Sequence[Mapping[str, Any]], *, keep: bool = True
+    ) -> Request:
+        """The turn that declarations are answered for; the index is left alone where they only want whole files."""
         rules = self._rules()
         query = await asyncio.to_thread(
             recall_query, messages, self._now(), week_start=rules.week_start, time_n2025=rules.time_n2025
         )
         counts = Counter(folded_role(message.get("role")) for message in messages)
-        parts = await asyncio.to_thread(self._parts)
+        licensed = any(isinstance(item, LicenceToken) for item in declarations)
+        searching = any(map(_searches, declarations))
+        parts = await asyncio.to_thread(self._parts) if searching else None
         return Request(query, counts, licensed, rules, parts, keep)
 
     async def answers(self, declarations: Sequence[Declaration], request: Request) -> list[Answer]:
@@ -340,6 +344,14 @@ class Recaller:
             log.warning("media of recalled notes cannot be attached: %s", error)
             return answers
         return [replace(answer, attached=parts) if answer is asking[0] else answer for answer in answers]
+
+
+def _searches(declaration: Declaration) -> bool:
+    """Whether it needs the index: whole files without a gate do not."""
+    if isinstance(declaration, NotebookDeclaration):
+        form = declaration.form
+        return form.gated or not form.full or declaration.modifiers.ai_memo
+    return isinstance(declaration, ChainDeclaration)
 
 
 def _is_fragments(answer: Answer) -> bool:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MAX_WARNED = 1_000
+"""Declarations with unknown modifiers that are told of in the log, over the life of the server."""
+
 Inform = Callable[[Mapping[str, Json]], None]
 """Tells those who watch the inner workings."""
 
@@ -50,6 +53,7 @@ class RecallSource:
         self._enabled = enabled
         self._max_seconds = max_seconds
         self._inform = inform
+        self._warned: set[str] = set()
 
     @property
     def seconds(self) -> float:
@@ -61,23 +65,28 @@ class RecallSource:
         if not self._enabled():
             return {}
         declarations = [item for item in (read_declaration(item.text) for item in found) if item is not None]
-        for declaration in declarations:
-            for warning in declaration.warnings:
-                log.warning("%s: nobody knows the modifier '%s'; it is passed over", declaration.text, warning)
+        self._warn(declarations)
         if not declarations:
             return {}
-        licensed = any(isinstance(item, LicenceToken) for item in declarations)
         if all(isinstance(item, LicenceToken) for item in declarations):
             return {item.text: "" for item in declarations}
         try:
             recaller = await asyncio.to_thread(self._recaller)
-            request = await recaller.request(context.messages, licensed=licensed)
+            request = await recaller.request(declarations, context.messages)
             answers = await recaller.answers(declarations, request)
             self._tell(answers, request)
         except Exception:  # the turn's boundary: memory must not end it
             log.exception("recall failed")
             return {item.text: "" if isinstance(item, LicenceToken) else RECALL_FAILED for item in declarations}
         return {answer.declaration.text: filling for answer in answers if (filling := _filling(answer)) is not None}
+
+    def _warn(self, declarations: Sequence[Declaration]) -> None:
+        """Log what nobody knows, once for each declaration."""
+        for declaration in declarations:
+            if declaration.warnings and declaration.text not in self._warned and len(self._warned) < MAX_WARNED:
+                self._warned.add(declaration.text)
+                for warning in declaration.warnings:
+                    log.warning("%s: nobody knows the modifier '%s'; it is passed over", declaration.text, warning)
 
     def _tell(self, answers: Sequence[Answer], request: Request) -> None:
         inform = self._inform()

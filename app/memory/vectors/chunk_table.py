@@ -12,6 +12,7 @@ from app.memory.index.records import ChunkPlace
 UNKNOWN_DAY = -1
 NO_ROW = -1
 _FIRST_CAPACITY = 1024
+_COLUMNS = ("_order", "_id", "_note", "_notebook", "_ordinal", "_day", "_row")
 _COMPACT_SHARE = 4
 """Columns are written anew when one slot in so many belongs to a chunk that is gone."""
 
@@ -28,6 +29,7 @@ class ChunkTable:
     def __init__(self) -> None:
         self._count = 0
         self._gone = 0
+        self._order = np.empty(_FIRST_CAPACITY, np.int64)  # chunk ids, of those that are gone too
         self._id = np.empty(_FIRST_CAPACITY, np.int64)
         self._note = np.empty(_FIRST_CAPACITY, np.int64)
         self._notebook = np.empty(_FIRST_CAPACITY, np.int32)
@@ -78,18 +80,18 @@ class ChunkTable:
                 self._fill(int(slot), place, rows)
         new = sorted((place for place, slot in zip(places, known, strict=True) if slot < 0), key=lambda place: place.id)
         self._reserve(self._count + len(new))
-        late = self._count > 0 and bool(new) and new[0].id < abs(int(self._id[self._count - 1]))
+        late = self._count > 0 and bool(new) and new[0].id < int(self._order[self._count - 1])
         for place in new:
             self._fill(self._count, place, rows)
             self._count += 1
         if late:  # commits that overtook each other: put the columns into order once
-            self._keep(np.argsort(np.abs(self.id), kind="stable"))
+            self._keep(np.argsort(self._order[: self._count], kind="stable"))
 
     def remove(self, chunk_ids: Iterable[int]) -> None:
         """Forget chunks; unknown ones are passed over."""
         slots = self.slots_of(list(chunk_ids))
         slots = np.unique(slots[slots >= 0])
-        self._id[slots] = -np.abs(self._id[slots])  # so the order of the column stays
+        self._id[slots] = -self._order[slots]
         self._row[slots] = NO_ROW
         self._gone += len(slots)
         if self._gone * _COMPACT_SHARE > self._count and self._count > _FIRST_CAPACITY:
@@ -105,9 +107,9 @@ class ChunkTable:
         wanted = np.asarray(chunk_ids, np.int64)
         if not self._count or not len(wanted):
             return np.full(len(wanted), -1, np.int64)
-        ids = np.abs(self.id)
-        slots = np.minimum(np.searchsorted(ids, wanted), self._count - 1)
-        return np.where(ids[slots] == wanted, slots, -1)
+        order = self._order[: self._count]
+        slots = np.minimum(np.searchsorted(order, wanted), self._count - 1)
+        return np.where(order[slots] == wanted, slots, -1)
 
     def put_rows(self, sha_rows: Mapping[bytes, int], chunk_shas: Mapping[int, bytes]) -> None:
         """Say where the vectors of these chunks lie now."""
@@ -116,19 +118,17 @@ class ChunkTable:
         rows = np.asarray([sha_rows[chunk_shas[chunk_id]] for chunk_id in ids], np.int64)
         self._row[slots[slots >= 0]] = rows[slots >= 0]
 
-    def forget_rows(self) -> None:
-        """No chunk has a vector any more: another set serves."""
-        self._row[: self._count] = NO_ROW
-
     def with_vectors(self, notebooks: Sequence[int] | None) -> Slots:
         """Slots of the chunks that are there and have a vector, of these notebooks or of all."""
         mask = self.row >= 0
         if notebooks is not None:
-            mask &= np.isin(self.notebook, np.asarray(notebooks, np.int32))
+            wanted = np.zeros(1 + max([int(self.notebook.max(initial=0)), *notebooks], default=0), bool)
+            wanted[list(notebooks)] = True
+            mask &= wanted[self.notebook]
         return np.flatnonzero(mask)
 
     def _fill(self, slot: int, place: ChunkPlace, rows: Mapping[bytes, int]) -> None:
-        self._id[slot] = place.id
+        self._order[slot] = self._id[slot] = place.id
         self._note[slot] = place.note_id
         self._notebook[slot] = place.notebook_id
         self._ordinal[slot] = place.ordinal
@@ -139,14 +139,14 @@ class ChunkTable:
         if count <= len(self._id):
             return
         capacity = max(count, 2 * len(self._id))
-        for name in ("_id", "_note", "_notebook", "_ordinal", "_day", "_row"):
+        for name in _COLUMNS:
             old = getattr(self, name)
             grown = np.empty(capacity, old.dtype)
             grown[: self._count] = old[: self._count]
             setattr(self, name, grown)
 
     def _keep(self, slots: Slots) -> None:
-        for name in ("_id", "_note", "_notebook", "_ordinal", "_day", "_row"):
+        for name in _COLUMNS:
             column = getattr(self, name)
             column[: len(slots)] = column[: self._count][slots]
         self._count = len(slots)

@@ -18,6 +18,7 @@ from app.memory.index.memory_index import MemoryIndex
 from app.memory.vectors import tables
 from app.memory.vectors.sets import VectorSets
 from app.memory.vectors.tables import Waiting
+from app.memory.vectors.tidying import Tidying
 from app.memory.vectors.vector_set import VectorSet
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,10 @@ TROUBLE_SECONDS = 30.0
 FAILED_SHARE = 50
 """A new set serves while at most one text in so many waits to be tried again."""
 
+LONGEST_PAUSE_SECONDS = 600.0
+FRESH_TEXTS = 500
+"""So many chunks without a vector are fresh notes; more are a set that was never finished."""
+
 BLANK = Waiting(0, 2**53, "nothing is left to embed")
 
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 30, 6 * 3600
@@ -40,8 +45,11 @@ class Reembedding:
     """A change of model that waits for a person: how much there is to do, and what it may cost."""
 
     signature: str
+    model: str
     texts: int
     tokens: int
+    cost: float
+    """In the currency of ``MemoryEmbeddingPrice``; 0 when no price is set."""
 
 
 class Filling:
@@ -54,16 +62,24 @@ class Filling:
         embedders: Embedders,
         *,
         confirm_texts: Callable[[], int],
+        price: Callable[[], float] = lambda: 0.0,
         clock: Clock = time.time,
     ) -> None:
         self._sets = sets
         self._index = index
         self._embedders = embedders
         self._confirm_texts = confirm_texts
+        self._price = price
         self._clock = clock
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._confirmed = ""
+        self._left_alone: dict[str, float] = {}
+        self._failures = 0
+        self._queue: list[tuple[int, bytes]] = []
+        self._queue_of = 0
+        self._tags_done: tuple[object, VectorSet] | None = None
+        self._tidying = Tidying(sets, index, clock)
         self.unconfirmed: Reembedding | None = None
         self.trouble = ""
         self.embedded = 0
@@ -116,12 +132,19 @@ class Filling:
 
     async def step(self) -> float:
         """Embed one batch; how many seconds to wait before the next one, unless something comes."""
+        await self._sets.recognise()
+        await self._tidying.step()
         embedder = self._embedders.current()
         if embedder is None:
             return IDLE_SECONDS
+        left_alone = self._left_alone.get(embedder.signature.model, 0.0) - self._clock()
+        if left_alone > 0:  # it asked for that, or it is away: what comes meanwhile must not ask it again
+            return left_alone
         target = await self._target(embedder)
         if target is None:
             return IDLE_SECONDS
+        if target is self._sets.building:
+            await self._fresh_ones()
         texts = await self._batch(target)
         if not texts:
             if target is self._sets.building and await self._is_whole(target):
@@ -130,6 +153,18 @@ class Filling:
                 return 0.0
             return IDLE_SECONDS
         return await self._embed(embedder, target, texts)
+
+    async def _fresh_ones(self) -> None:
+        """While another set is built, fresh notes are found by the set that serves, as long as its model is there."""
+        serving = self._sets.serving
+        if serving is None or not 0 < len(self._sets.missing) <= FRESH_TEXTS:
+            return
+        embedder = self._embedders.of(serving.signature)
+        if embedder is None or self._left_alone.get(embedder.signature.model, 0.0) > self._clock():
+            return
+        texts = await self._wanted(serving)
+        if texts:
+            await self._embed(embedder, serving, texts)
 
     async def _target(self, embedder: Embedder) -> VectorSet | None:
         """The set to fill now: the serving one of this model, or a new one beside that of another model."""
@@ -160,75 +195,98 @@ class Filling:
         if self._sets.serving is None or not self._sets.serving.count or not embedder.paid:
             return True
         texts, tokens = await self._amount()
+        cost = tokens * self._price() / 1e6
         if texts <= self._confirm_texts() or self._confirmed == signature.key():
             return True
         if self.unconfirmed is None or self.unconfirmed.signature != signature.key():
             log.warning(
-                "memory: %d texts (about %d tokens) are to be embedded anew by %s, which may cost money; "
+                "memory: %d texts (about %d tokens%s) are to be embedded anew by %s, which may cost money; "
                 "confirm with: vcp memory reembed --yes",
                 texts,
                 tokens,
+                f", price {cost:.2f}" if cost else "",
                 signature.model,
             )
-        self.unconfirmed = Reembedding(signature.key(), texts, tokens)
+        self.unconfirmed = Reembedding(signature.key(), signature.model, texts, tokens, cost)
         return False
 
     async def _amount(self) -> tuple[int, int]:
         return await self._index.database.read(
             lambda connection: tuple(
-                connection.execute("SELECT count(DISTINCT embed_sha), coalesce(sum(tokens), 0) FROM chunks").fetchone()
+                connection.execute(
+                    "SELECT count(*), coalesce(sum(tokens), 0) FROM "
+                    "(SELECT max(tokens) AS tokens FROM chunks GROUP BY embed_sha)"
+                ).fetchone()
             )
         )
 
     async def _batch(self, target: VectorSet) -> dict[bytes, str]:
         """Texts that want a vector in this set and may be tried now, fresh ones first, tags last."""
-        waiting = await self._sets.database.read(lambda connection: tables.waiting_of(connection, target.id))
-        now = self._clock()
-        held = {sha for sha, one in waiting.items() if one.not_before > now}
-        if target is self._sets.serving:
-            wanted: dict[bytes, int] = {}
-            looked: list[tuple[int, bytes]] = []
-            for chunk, sha in self._sets.missing.newest():
-                if sha not in held:
-                    looked.append((chunk, sha))
-                if len(looked) >= BATCH_TEXTS:
-                    break
-            known = await target.rows_of([sha for _, sha in looked])
-            if known:  # another note has the same text, or this one was moved
-                await self._sets.kept(target, known)
-            wanted = {sha: chunk for chunk, sha in looked if sha not in known}
-            if known and not wanted:
-                return await self._batch(target)
-        else:
-            wanted = await self._unbuilt(target, held)
-        texts = await self._index.embedded_texts(list(wanted.values()))
-        found = {sha: texts[chunk] for sha, chunk in wanted.items() if chunk in texts}
-        blank = {sha: BLANK for sha, text in found.items() if not text.strip()}
-        if blank:
-            await self._sets.database.write(lambda connection: tables.put_waiting(connection, target.id, blank))
-            return await self._batch(target)
+        found = await self._wanted(target)
         if len(found) < BATCH_TEXTS:
+            held = await self._held(target)
             found |= await self._tags(target, held, BATCH_TEXTS - len(found))
         return found
 
+    async def _wanted(self, target: VectorSet) -> dict[bytes, str]:
+        """Of chunks only. Those that are gone, and texts without a word, are put out of the way."""
+        while True:
+            held = await self._held(target)
+            if target is self._sets.serving:
+                wanted: dict[bytes, int] = {}
+                for chunk, sha in self._sets.missing.newest():
+                    if sha not in held:
+                        wanted[sha] = chunk
+                    if len(wanted) >= BATCH_TEXTS:
+                        break
+            else:
+                wanted = await self._unbuilt(target, held)
+            if not wanted:
+                return {}
+            texts = await self._index.embedded_texts(list(wanted.values()))
+            found = {sha: texts[chunk] for sha, chunk in wanted.items() if chunk in texts}
+            for sha, chunk in wanted.items():
+                if sha not in found:
+                    self._sets.missing.remove(chunk)  # it went meanwhile
+            blank = {sha: BLANK for sha, text in found.items() if not text.strip()}
+            if blank:
+                await self._put_waiting(target, blank)
+            found = {sha: text for sha, text in found.items() if sha not in blank}
+            if found:
+                return found
+
+    async def _held(self, target: VectorSet) -> set[bytes]:
+        waiting = await self._sets.database.read(lambda connection: tables.waiting_of(connection, target.id))
+        now = self._clock()
+        return {sha for sha, one in waiting.items() if one.not_before > now}
+
     async def _unbuilt(self, target: VectorSet, held: set[bytes]) -> dict[bytes, int]:
-        places = await self._index.places()
-        newest = {place.embed_sha: place.id for place in places}
-        known = await self._sets.database.read(lambda connection: tables.all_rows(connection, target.id))
-        left = [(chunk, sha) for sha, chunk in newest.items() if sha not in known and sha not in held]
-        left.sort(reverse=True)
-        return {sha: chunk for chunk, sha in left[:BATCH_TEXTS]}
+        """The next texts of a set that is being built. All chunks are looked at only when those seen are done."""
+        if self._queue_of != target.id or not self._queue:
+            places = await self._index.places()
+            known = await self._sets.database.read(lambda connection: tables.all_rows(connection, target.id))
+            newest = {place.embed_sha: place.id for place in places}
+            left = sorted((chunk, sha) for sha, chunk in newest.items() if sha not in known and sha not in held)
+            self._queue, self._queue_of = left, target.id
+        taken = self._queue[-BATCH_TEXTS:]
+        del self._queue[-BATCH_TEXTS:]
+        return {sha: chunk for chunk, sha in reversed(taken)}
 
     async def _tags(self, target: VectorSet, held: set[bytes], limit: int) -> dict[bytes, str]:
-        tags = {embedded_sha(tag): tag for tag in await self._index.tag_notes()}
+        notes = await self._index.tag_notes()  # another object when anything has changed
+        if self._tags_done is not None and self._tags_done[0] is notes and self._tags_done[1] is target:
+            return {}
+        tags = {embedded_sha(tag): tag for tag in notes if tag.strip()}
         known = await target.rows_of(tags)
-        left = [sha for sha in tags if sha not in known and sha not in held]
-        return {sha: tags[sha] for sha in left[:limit]}
+        left = [sha for sha in tags if sha not in known]
+        if not left:
+            self._tags_done = notes, target
+        return {sha: tags[sha] for sha in [sha for sha in left if sha not in held][:limit]}
 
     async def _is_whole(self, target: VectorSet) -> bool:
         """Whether only few texts failed; a model that is away must not make a set that knows nothing serve."""
         waiting = await self._sets.database.read(lambda connection: tables.waiting_of(connection, target.id))
-        return len(waiting) * FAILED_SHARE <= target.count
+        return sum(one.tries > 0 for one in waiting.values()) * FAILED_SHARE <= target.count
 
     async def _embed(self, embedder: Embedder, target: VectorSet, texts: Mapping[bytes, str]) -> float:
         embedded = await embedder.embed_passages({sha.hex(): text for sha, text in texts.items()})
@@ -236,14 +294,25 @@ class Filling:
         if vectors:
             rows = await target.add(vectors)
             await self._sets.kept(target, rows)
-            self.embedded += len(rows)
+            self.embedded += len(vectors)
         failed = {sha: fault for sha, fault in embedded.failed.items() if bytes.fromhex(sha) in texts}
         if failed:
             await self._wait(target, {bytes.fromhex(sha): fault for sha, fault in failed.items()})
             self._troubled(next(iter(failed.values())))
         elif vectors:
             self.trouble = ""
-        return embedded.retry_after if embedded.retry_after > 0 else 0.0
+        return self._paused(embedder, embedded.retry_after, nothing=not vectors and len(texts) > 1)
+
+    def _paused(self, embedder: Embedder, retry_after: float, *, nothing: bool) -> float:
+        """How long to leave the model alone: as it asks, and longer each time nothing at all came of a batch."""
+        model = embedder.signature.model
+        self._failures = min(self._failures + 1, 10) if nothing else 0
+        pause = max(
+            retry_after, min(LONGEST_PAUSE_SECONDS, TROUBLE_SECONDS * 2 ** (self._failures - 1)) if nothing else 0
+        )
+        if pause > 0:
+            self._left_alone = {model: self._clock() + pause}
+        return pause
 
     async def _wait(self, target: VectorSet, faults: Mapping[bytes, str]) -> None:
         before = await self._sets.database.read(lambda connection: tables.waiting_of(connection, target.id))
@@ -253,7 +322,10 @@ class Filling:
             tries = before[sha].tries + 1 if sha in before else 1
             pause = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** min(tries - 1, 20))
             later[sha] = Waiting(tries, now + pause, fault[:500])
-        await self._sets.database.write(lambda connection: tables.put_waiting(connection, target.id, later))
+        await self._put_waiting(target, later)
+
+    async def _put_waiting(self, target: VectorSet, waiting: Mapping[bytes, Waiting]) -> None:
+        await self._sets.database.write(lambda connection: tables.put_waiting(connection, target.id, waiting))
 
     def _troubled(self, said: str) -> None:
         if said != self.trouble:

@@ -10,7 +10,8 @@ class MissingVectors:
 
     def __init__(self) -> None:
         self._sha: dict[int, bytes] = {}
-        self._chunks: dict[bytes, list[int]] = {}
+        self._chunks: dict[bytes, dict[int, None]] = {}
+        self._new: dict[bytes, None] = {}
 
     def __len__(self) -> int:
         """Chunks without a vector."""
@@ -21,7 +22,8 @@ class MissingVectors:
         if chunk_id in self._sha:
             self.remove(chunk_id)
         self._sha[chunk_id] = sha
-        self._chunks.setdefault(sha, []).append(chunk_id)
+        self._chunks.setdefault(sha, {})[chunk_id] = None
+        self._new[sha] = None
 
     def remove(self, chunk_id: int) -> None:
         """This chunk is gone, or was never here."""
@@ -29,9 +31,10 @@ class MissingVectors:
         if sha is None:
             return
         left = self._chunks[sha]
-        left.remove(chunk_id)
+        del left[chunk_id]
         if not left:
             del self._chunks[sha]
+            self._new.pop(sha, None)
 
     def found(self, shas: Collection[bytes]) -> dict[int, bytes]:
         """These texts have a vector now: the chunks that were waiting for them, no longer missing."""
@@ -39,6 +42,17 @@ class MissingVectors:
         for chunk in chunks:
             self.remove(chunk)
         return chunks
+
+    def take_new(self, limit: int) -> list[bytes]:
+        """Texts that nobody has looked for in the set yet, once each: they may have a vector of other notes."""
+        taken = [sha for sha, _ in zip(self._new, range(limit), strict=False)]
+        for sha in taken:
+            del self._new[sha]
+        return taken
+
+    def put_back(self, shas: Collection[bytes]) -> None:
+        """These were taken and could not be looked for."""
+        self._new.update((sha, None) for sha in shas if sha in self._chunks)
 
     def newest(self) -> Iterator[tuple[int, bytes]]:
         """One chunk for each text, the one that came last first."""

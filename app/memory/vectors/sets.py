@@ -20,9 +20,11 @@ from app.memory.index.database import Database
 from app.memory.index.memory_index import MemoryIndex
 from app.memory.index.records import ChunkPlace, IndexChange
 from app.memory.vectors import tables
+from app.memory.vectors.approximate import MOST_CANDIDATES
 from app.memory.vectors.chunk_table import ChunkTable
 from app.memory.vectors.matrix import best, scores_of
 from app.memory.vectors.missing import MissingVectors
+from app.memory.vectors.set_files import remove_set, remove_strays
 from app.memory.vectors.vector_set import VectorSet
 
 log = logging.getLogger(__name__)
@@ -31,6 +33,14 @@ VECTORS_FILE = "vectors.sqlite"
 MATRICES = "vectors"
 
 NEUTRAL = Calibration(0.3, 0.1)
+EXACT_VECTORS = 200_000
+OVER_FETCH = 4
+"""Rows that are scored exactly for each that is wanted, where the search is approximate."""
+
+RECOGNISED = 5000
+"""Texts that are looked for at a time."""
+
+MOST_ASKED = 50_000
 MOST_TEXTS = 10_000
 """Names and tags that one question may ask vectors of."""
 
@@ -42,13 +52,20 @@ class VectorSets:
     """
 
     def __init__(
-        self, folder: Path, index: MemoryIndex, embedders: Embedders, queries: QueryCache, clock: Clock = time.time
+        self,
+        folder: Path,
+        index: MemoryIndex,
+        embedders: Embedders,
+        queries: QueryCache,
+        clock: Clock = time.time,
+        exact_vectors: Callable[[], int] = lambda: EXACT_VECTORS,
     ) -> None:
         self._folder = folder
         self._index = index
         self._embedders = embedders
         self._queries = queries
         self._clock = clock
+        self._exact_vectors = exact_vectors
         self.database = Database(folder / VECTORS_FILE, tables.VECTOR_TABLES)
         self.serving: VectorSet | None = None
         self.building: VectorSet | None = None
@@ -59,6 +76,10 @@ class VectorSets:
         self._missing = MissingVectors()
         self._tag_rows: tuple[int, list[str], np.ndarray[tuple[int], np.dtype[np.int64]]] | None = None
         self._told: tuple[Callable[[list[int]], None], ...] = ()
+        self.asked_texts: set[bytes] = set()
+        """Short texts that were asked for since the start, by SHA-256: their vectors are needed."""
+        self._changes: list[IndexChange] | None = None
+        self._renewals = 0
 
     # ------------------------------------------------------------------ life
 
@@ -66,19 +87,23 @@ class VectorSets:
         """Open tables and matrices, and look at the chunks of now. The index is open already."""
         await self.database.open()
         rows: dict[bytes, int] = {}
-        for one in await self.database.read(tables.all_sets):
-            if one.state == tables.OLD:
+        serving: VectorSet | None = None
+        sets = await self.database.read(tables.all_sets)
+        for one in sets:
+            if one.state == tables.OLD or (one.state == tables.BUILDING and self.building is not None):
                 await self._drop(one.id)
                 continue
             opened = VectorSet(one, self.database, self._folder / MATRICES)
             found = await opened.open()
             if one.state == tables.SERVING:
-                self.serving, rows = opened, found
-            elif self.building is None:
+                serving, rows = opened, found
+            else:
                 self.building = opened
+        kept = {one.id for one in (serving, self.building) if one is not None}
+        await asyncio.to_thread(remove_strays, self._folder / MATRICES, kept)
         self._index.changed(self._index_changed)
         self._index.renewed(self._forget_all)
-        self._add(await self._index.places(), rows)
+        await self._look_at_all(serving, rows)
 
     async def stop(self) -> None:
         """Close all files."""
@@ -95,19 +120,19 @@ class VectorSets:
 
     def ready(self) -> bool:
         """See ``VectorSearch``."""
-        return self.serving is not None and self.serving.count > 0 and self._embedder_of(self.serving) is not None
+        return self.serving is not None and self.serving.count > 0 and self.embedder_of(self.serving) is not None
 
     def calibration(self) -> Calibration:
         """See ``VectorSearch``."""
         if self.serving is None:
             return NEUTRAL
-        embedder = self._embedder_of(self.serving)
+        embedder = self.embedder_of(self.serving)
         return self.serving.calibration or (NEUTRAL if embedder is None else embedder.calibration)
 
     async def embed_query(self, text: str) -> Vector | None:
         """See ``VectorSearch``."""
         serving = self.serving
-        embedder = None if serving is None or not serving.count else self._embedder_of(serving)
+        embedder = None if serving is None or not serving.count else self.embedder_of(serving)
         if serving is None or embedder is None or not text.strip():
             return None
         try:
@@ -133,11 +158,15 @@ class VectorSets:
             wanted = self._table.slots_of(list(dict.fromkeys(among)))
             slots = np.intersect1d(slots, wanted[wanted >= 0])
         ids, rows = self._table.id[slots], self._table.row[slots]
-        matrix = serving.rows
+        matrix, approximate, marks = serving.rows, serving.approximate, serving.marks
+        count = OVER_FETCH * limit
+        if len(rows) <= self._exact_vectors() or count > MOST_CANDIDATES:
+            approximate = None
 
         def search() -> list[tuple[int, float]]:
-            scores = scores_of(matrix, query, rows)
-            return [(int(ids[one]), float(scores[one])) for one in best(scores, limit)]
+            kept = slice(None) if approximate is None else approximate.candidates(query, rows, marks, count)
+            near, scores = ids[kept], scores_of(matrix, query, rows[kept])
+            return [(int(near[one]), float(scores[one])) for one in best(scores, limit)]
 
         return await asyncio.to_thread(search)
 
@@ -172,15 +201,19 @@ class VectorSets:
     async def of_texts(self, texts: Sequence[str]) -> list[Vector | None]:
         """See ``VectorSearch``. What cannot be embedded now is None, and asked for again the next time."""
         serving = self.serving
-        embedder = None if serving is None else self._embedder_of(serving)
+        embedder = None if serving is None else self.embedder_of(serving)
         if serving is None or embedder is None or not texts:
             return [None] * len(texts)
         shas = {text: embedded_sha(text) for text in texts[:MOST_TEXTS]}
+        if len(self.asked_texts) > MOST_ASKED:
+            self.asked_texts.clear()
+        self.asked_texts.update(shas.values())
         rows = await serving.rows_of(shas.values())
         missing = {sha.hex(): text for text, sha in shas.items() if sha not in rows and text.strip()}
         if missing:
             embedded = await embedder.embed_passages(missing)
             rows.update(await serving.add({bytes.fromhex(sha): vector for sha, vector in embedded.vectors.items()}))
+            await self.kept(serving, rows)
         matrix = serving.rows
         found = (rows.get(shas[text]) if text in shas else None for text in texts)
         return [None if row is None else np.array(matrix[row]) for row in found]
@@ -202,9 +235,25 @@ class VectorSets:
         """Chunks without a vector in the serving set."""
         return self._missing
 
+    def with_vectors(self) -> list[int]:
+        """All chunks that have a vector."""
+        found: list[int] = self._table.id[self._table.with_vectors(None)].tolist()
+        return found
+
     def places(self) -> int:
         """Chunks that there are."""
         return len(self._table)
+
+    async def recognise(self) -> None:
+        """Give chunks that came the vectors that their texts have already: of moved notes, of an index made anew."""
+        serving = self.serving
+        while serving is not None and (shas := self._missing.take_new(RECOGNISED)):
+            try:
+                rows = await serving.rows_of(shas)
+            except BaseException:
+                self._missing.put_back(shas)
+                raise
+            await self.kept(serving, rows)
 
     async def kept(self, vectors_of: VectorSet, rows: Mapping[bytes, int]) -> None:
         """These texts have a vector now in this set."""
@@ -259,11 +308,28 @@ class VectorSets:
 
     async def _serve(self, chosen: VectorSet, rows: Mapping[bytes, int]) -> None:
         await self.database.write(lambda connection: tables.serve(connection, chosen.id))
-        places = await self._index.places()
         chosen.state = tables.SERVING
-        self.serving = chosen
+        await self._look_at_all(chosen, rows)
+
+    async def _look_at_all(self, serving: VectorSet | None, rows: Mapping[bytes, int]) -> None:
+        """Make the columns of chunks from the index, and let this set serve.
+
+        What changes while the index is read is done again afterwards. Until then everything is answered as before.
+        """
+        while True:
+            renewals, self._changes = self._renewals, []
+            try:
+                places = await self._index.places()
+                changes = self._changes
+            finally:
+                self._changes = None
+            if renewals == self._renewals:
+                break
+        self.serving = serving
         self._table, self._missing = ChunkTable(), MissingVectors()
         self._add(places, rows)
+        for change in changes:
+            self._apply(change)
 
     async def _abandon(self, given_up: VectorSet) -> None:
         await given_up.close()
@@ -271,23 +337,30 @@ class VectorSets:
 
     async def _drop(self, set_id: int) -> None:
         await self.database.write(lambda connection: tables.drop_set(connection, set_id))
-        await asyncio.to_thread((self._folder / MATRICES / f"{set_id}.f32").unlink, missing_ok=True)
+        await asyncio.to_thread(remove_set, self._folder / MATRICES, set_id)
 
-    def _embedder_of(self, one: VectorSet) -> Embedder | None:
+    def embedder_of(self, one: VectorSet) -> Embedder | None:
+        """The model that makes vectors like those of a set, None where it is there no more."""
         current = self._embedders.current()
         if current is not None and comparable(current.signature, one.signature):
             return current
         return self._embedders.of(one.signature)
 
     def _index_changed(self, change: IndexChange) -> None:
+        if self._changes is not None:
+            self._changes.append(change)
+        self._apply(change)
+        for told in self._told:
+            told([place.id for place in change.added])
+
+    def _apply(self, change: IndexChange) -> None:
         self._table.remove(change.removed)
         for chunk in change.removed:
             self._missing.remove(chunk)
         self._add(change.added, {})
-        for told in self._told:
-            told([place.id for place in change.added])
 
     def _forget_all(self) -> None:
+        self._renewals += 1
         self._table, self._missing = ChunkTable(), MissingVectors()
         self._changed()
 

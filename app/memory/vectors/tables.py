@@ -24,7 +24,7 @@ CREATE TABLE vectors (
   vector BLOB NOT NULL,                         -- little-endian float32
   PRIMARY KEY (set_id, sha)
 );
-CREATE UNIQUE INDEX vectors_by_row ON vectors(set_id, row);
+CREATE INDEX vectors_by_row ON vectors(set_id, row, sha);  -- all rows are read from it, without the vectors
 CREATE TABLE waiting (                          -- texts whose embedding failed: tried again, later each time (11.2)
   set_id INTEGER NOT NULL REFERENCES vector_sets(id) ON DELETE CASCADE,
   sha BLOB NOT NULL, tries INTEGER NOT NULL, not_before INTEGER NOT NULL, fault TEXT NOT NULL,
@@ -119,7 +119,7 @@ def known_rows(connection: sqlite3.Connection, set_id: int, shas: Iterable[bytes
 
 def all_rows(connection: sqlite3.Connection, set_id: int) -> dict[bytes, int]:
     """The rows of all texts of a set."""
-    rows = connection.execute("SELECT sha, row FROM vectors WHERE set_id = ?", (set_id,))
+    rows = connection.execute("SELECT sha, row FROM vectors WHERE set_id = ? ORDER BY row", (set_id,))
     return {bytes(sha): int(row) for sha, row in rows}
 
 

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from app.errors import both
 from app.memory.embedders.embedder import Calibration, Matrix, Vector
-from app.memory.index.database import Database
+from app.memory.index.database import Database, IndexUnavailableError
 from app.memory.vectors import tables
+from app.memory.vectors.approximate import ApproximateIndex, Marks, mark_of
 from app.memory.vectors.matrix import MatrixFile
 
 log = logging.getLogger(__name__)
@@ -38,15 +40,25 @@ class VectorSet:
         self._database = database
         self._matrix = MatrixFile(self.path, row.dimension)
         self._lock = threading.Lock()
+        self._closed = False
         self._next = 0
         self._free: list[int] = []
         self._writing = asyncio.Lock()
+        self._adding: set[asyncio.Task[dict[bytes, int]]] = set()
+        self._marks: Marks = np.zeros(0, np.uint64)
         self.count = 0
+        self.approximate: ApproximateIndex | None = None
+        """For sets that are too large to look at every row."""
 
     @property
     def rows(self) -> Matrix:
         """The matrix as it is now; what grows later is not in it."""
         return self._matrix.rows
+
+    @property
+    def marks(self) -> Marks:
+        """Which text each row is of, as the approximate index remembers it; 0 for a row that is free."""
+        return self._marks[: self._next]
 
     @property
     def size(self) -> int:
@@ -63,6 +75,7 @@ class VectorSet:
         self.count = len(rows)
         used = np.fromiter(rows.values(), np.int64, len(rows))
         self._next = int(used.max()) + 1 if len(used) else 0
+        self._mark(rows)
         self._free = np.setdiff1d(np.arange(self._next), used).tolist()
         if not await self._is_sound(used):
             log.warning("memory: the matrix of vector set %d is made anew from its tables", self.id)
@@ -72,19 +85,34 @@ class VectorSet:
     async def close(self) -> None:
         """Give the file back."""
         async with self._writing:
-            await asyncio.to_thread(self._matrix.close)
+            self._closed = True
+            await asyncio.to_thread(self._close_file)
 
     async def add(self, vectors: Mapping[bytes, Vector]) -> dict[bytes, int]:
         """Keep vectors by the SHA-256 of their texts; the row of each. Those that are there keep their row.
 
         Raises OSError and the errors of ``Database``; then nothing is kept, and nothing is lost either.
         """
+        # Half of it must not be done: whoever asked may be gone before the tables are written, and the row is used.
+        task = asyncio.ensure_future(self._add(vectors))
+        self._adding.add(task)
+        task.add_done_callback(self._added)
+        return await asyncio.shield(task)
+
+    def _added(self, task: asyncio.Task[dict[bytes, int]]) -> None:
+        self._adding.discard(task)
+        if not task.cancelled():
+            task.exception()  # if nobody is left to hear it
+
+    async def _add(self, vectors: Mapping[bytes, Vector]) -> dict[bytes, int]:
         async with self._writing:
+            if self._closed:
+                raise IndexUnavailableError(both("已关闭", "it is closed"))
             known = await self._database.read(lambda connection: tables.known_rows(connection, self.id, vectors))
             free, following = list(self._free), self._next
             new: dict[bytes, tuple[int, Vector]] = {}
             for sha, vector in vectors.items():
-                if sha in known or vector.shape != (self.dimension,):
+                if sha in known or vector.shape != (self.dimension,) or not np.isfinite(vector).all():
                     continue
                 row = free.pop() if free else following
                 following = max(following, row + 1)
@@ -94,19 +122,34 @@ class VectorSet:
             await self._database.write(lambda connection: tables.add_vectors(connection, self.id, new))
             self._free, self._next = free, following
             self.count += len(new)
-            return {**known, **{sha: row for sha, (row, _) in new.items()}}
+            placed = {sha: row for sha, (row, _) in new.items()}
+            self._mark(placed)
+            return known | placed
 
     async def remove(self, rows: Mapping[bytes, int]) -> None:
         """Forget vectors; their rows are used again."""
         async with self._writing:
             await self._database.write(lambda connection: tables.remove_vectors(connection, self.id, rows))
             self._free.extend(rows.values())
+            self._marks[list(rows.values())] = 0
             self.count -= len(rows)
 
     async def rows_of(self, shas: Iterable[bytes]) -> dict[bytes, int]:
         """The rows of those texts that have a vector."""
         wanted = list(shas)
         return await self._database.read(lambda connection: tables.known_rows(connection, self.id, wanted))
+
+    def _mark(self, rows: Mapping[bytes, int]) -> None:
+        if self._next > len(self._marks):
+            grown = np.zeros(max(self._next, len(self._marks) * 5 // 4), np.uint64)
+            grown[: len(self._marks)] = self._marks
+            self._marks = grown
+        for sha, row in rows.items():
+            self._marks[row] = mark_of(sha)
+
+    def _close_file(self) -> None:
+        with self._lock:
+            self._matrix.close()
 
     def _open_file(self) -> None:
         with self._lock:

@@ -134,18 +134,19 @@ class Played:
         }
         return RecallParts(self.retriever, self.thinking, lambda: states, lambda: self.version)
 
-    def answers(self, text: str, *messages: Message, licensed: bool = False) -> list[Answer]:
+    def answers(self, text: str, *messages: Message) -> list[Answer]:
         """The answers for all declarations of a text."""
 
         async def main() -> list[Answer]:
-            request = await self.recaller.request(messages or [{"role": "user", "content": "天气"}], licensed=licensed)
-            return await self.recaller.answers([item for _, item in find_declarations(text)], request)
+            declarations = [item for _, item in find_declarations(text)]
+            request = await self.recaller.request(declarations, messages or [{"role": "user", "content": "天气"}])
+            return await self.recaller.answers(declarations, request)
 
         return asyncio.run(main())
 
-    def texts(self, text: str, *messages: Message, licensed: bool = False) -> list[str | None]:
+    def texts(self, text: str, *messages: Message) -> list[str | None]:
         """Their texts."""
-        return [answer.text for answer in self.answers(text, *messages, licensed=licensed)]
+        return [answer.text for answer in self.answers(text, *messages)]
 
     def write(self, notebook: str, **files: str) -> None:
         """Files of a notebook by their stems."""

@@ -19,7 +19,7 @@ def write(home: Path, name: str, data: bytes = PIXEL) -> Path:
 
 def urls(home: Path, *texts: str, limit: int = 5) -> list[str]:
     parts = media_parts(texts, home, limit)
-    return [part["image_url"]["url"] for part in parts]  # type: ignore[index, call-overload]
+    return [part["image_url"]["url"] for part in parts]
 
 
 def test_links_to_our_servers_and_files_are_attached_once(tmp_path: Path) -> None:

@@ -298,7 +298,7 @@ def test_d20_with_the_token_a_model_reads_all_notebooks_together(memory: Played)
     prompts = answering(memory)
     memory.write("小克", a="甲事")
     memory.write("公共", b="乙事")
-    texts = memory.texts("[[AIMemo=True]] [[小克日记本::AIMemo]] [[公共日记本::AIMemo:2]]", licensed=True)
+    texts = memory.texts("[[AIMemo=True]] [[小克日记本::AIMemo]] [[公共日记本::AIMemo:2]]")
     assert texts == [
         "",
         "[跨库联合检索: 小克 + 公共]\n这是我获取的所有相关知识/记忆\n[[甲事（f）]]\n[[乙事（f）]]",
@@ -313,7 +313,7 @@ def test_gated_aimemo_asks_only_behind_an_open_gate(memory: Played) -> None:
     memory.write("A", a="甲事")
     memory.write("B", a="乙事")
     memory.retriever.values = {"B": 0.9}
-    closed, opened = memory.texts("《《A日记本::AIMemo》》 《《B日记本::AIMemo》》", licensed=True)
+    _, closed, opened = memory.texts("[[AIMemo=True]] 《《A日记本::AIMemo》》 《《B日记本::AIMemo》》")
     assert closed == ""
     assert opened == "[跨库联合检索: B]\n这是我获取的所有相关知识/记忆\n[[乙事（f）]]"
     assert len(prompts) == 1
@@ -322,7 +322,7 @@ def test_gated_aimemo_asks_only_behind_an_open_gate(memory: Played) -> None:
 def test_aimemo_plus_lets_the_model_choose_among_five_times_as_many_fragments(memory: Played) -> None:
     prompts = answering(memory)
     memory.retriever.texts = {"A": [f"事{number}" for number in range(30)]}
-    (text,) = memory.texts("[[A日记本::AIMemo+]]", licensed=True)
+    _, text = memory.texts("[[AIMemo=True]] [[A日记本::AIMemo+]]")
     assert memory.retriever.asked[0].k == 15
     assert (text or "").count("[[事") == 15
     assert len(prompts) == 1
@@ -330,7 +330,7 @@ def test_aimemo_plus_lets_the_model_choose_among_five_times_as_many_fragments(me
 
 def test_without_a_model_aimemo_says_that_it_is_not_configured(memory: Played) -> None:
     answering(memory, configured=False)
-    assert memory.texts("[[A日记本::AIMemo]]", licensed=True) == ["[AIMemo功能未配置]"]
+    assert memory.texts("[[AIMemo=True]] [[A日记本::AIMemo]]") == ["", "[AIMemo功能未配置]"]
 
 
 def test_a_model_that_fails_costs_its_declarations_only(memory: Played) -> None:
@@ -341,7 +341,7 @@ def test_a_model_that_fails_costs_its_declarations_only(memory: Played) -> None:
     memory.__post_init__()
     memory.write("A", a="甲事")
     memory.retriever.texts = {"B": ["一"]}
-    assert memory.texts("[[A日记本::AIMemo]] [[B日记本]]", licensed=True) == ["[RAG处理失败]", frame("B", "* 一")]
+    assert memory.texts("[[A日记本::AIMemo]] [[AIMemo=True]] [[B日记本]]") == ["[RAG处理失败]", "", frame("B", "* 一")]
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,6 @@ def test_a_vector_that_comes_later_is_known_from_then_on() -> None:
     table.add([place(1), place(2)], {})
     table.put_rows({b"a": 4}, {2: b"a", 1: b"b", 77: b"a"})
     assert table.row[table.slots_of([1, 2])].tolist() == [NO_ROW, 4]
-    table.forget_rows()
-    assert not len(table.with_vectors(None))
 
 
 def test_many_removals_write_the_columns_anew() -> None:
