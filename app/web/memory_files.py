@@ -82,7 +82,7 @@ class MemoryFilesRoutes:
 
     async def _status(self, _request: Request) -> Response:
         try:
-            status = await self._services.memory.index.status()
+            status = await self._services.memory.index.status() | {"vectors": self._services.memory.vectors.status()}
         except NotFoundError:
             return JsonResponse({"success": False, "error": "VectorDBManager is not available."}, 503)
         return JsonResponse({"success": True, "status": status})

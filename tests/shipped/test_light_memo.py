@@ -98,7 +98,7 @@ def with_notes(home: Path, test: Callable[[Running], Awaitable[None]], *config: 
     (home / "notebook_permissions.json").write_text('{"密": "private"}', "utf-8")
 
     async def main() -> None:
-        async with running(home, "http://127.0.0.1:9", config=config) as server:
+        async with running(home, "http://127.0.0.1:9", config=config or ("MemoryEmbedder=off",)) as server:
 
             def known() -> bool:
                 index = server.services.memory.index.index
@@ -141,6 +141,17 @@ def test_a_model_searches_its_notes_and_gets_the_frame_of_6_1(tmp_path: Path) ->
         assert "小绝写在这里" not in found
 
     with_notes(tmp_path, test)
+
+
+def test_fragments_found_by_meaning_and_by_words_are_called_so(tmp_path: Path) -> None:
+    """6.1: 混合 is both, 向量 meaning alone: no hard filter of words."""
+
+    async def test(server: Running) -> None:
+        await until(lambda: server.services.memory.vectors.status()["ready"] is True)
+        assert "(混合))" in await ask(server, maid="小克", query="海边的咖啡馆")
+        assert "(向量))" in await ask(server, maid="小克", query="海边的咖啡馆", BM25="关闭", k="20")
+
+    with_notes(tmp_path, test, "MemoryEmbedder=hashing")
 
 
 def test_folders_authors_tags_and_days_narrow_the_search(tmp_path: Path) -> None:

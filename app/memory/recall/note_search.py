@@ -47,6 +47,7 @@ class NoteSearch:
         ranges = tuple(DateRange(first, last) for first, last in asked.ranges if first <= last)
         if asked.ranges and not ranges:
             return []
+        words = asked.words or not self._vectors.ready()  # without vectors there is nothing else to go by
         retrieval = Retrieval(
             notebooks,
             max(k, DEPTH_WITH_DAYS) if ranges else k,
@@ -58,7 +59,7 @@ class NoteSearch:
             tag_boost=asked.tag_boost,
             rerank=asked.rerank is not None,
             rerank_fusion=asked.rerank if asked.rerank is not None and 0 < asked.rerank < 1 else None,
-            bm25=None if asked.words else 0.0,
+            bm25=None if words else 0.0,
             authors=asked.authors,
             tags_all=asked.tags_all,
             tags_any=asked.tags_any,
@@ -68,7 +69,7 @@ class NoteSearch:
         hits.sort(key=lambda hit: "rerank" not in hit.parts)  # a reranker's order stays, what only fills up follows
         if not any("rerank" in hit.parts for hit in hits):
             hits.sort(key=lambda hit: -_score(hit))
-        return [_remembered(hit) for hit in hits[:k]]
+        return [_remembered(hit, words) for hit in hits[:k]]
 
     async def neighbours(
         self,
@@ -147,12 +148,12 @@ def _score(hit: Hit) -> float:
     return hit.score - hit.parts.get("range", 0.0)  # all that pass lie in the range: it tells nothing between them
 
 
-def _remembered(hit: Hit) -> Remembered:
+def _remembered(hit: Hit, by_words: bool) -> Remembered:
     if "rerank" in hit.parts:
         kind, score = "rerank", hit.parts["rerank"]
     else:
         score = _score(hit)
-        meaning, words = hit.parts.get("cosine") is not None, hit.parts.get("bm25", 0.0) > 0
+        meaning, words = hit.parts.get("cosine") is not None, by_words and hit.parts.get("bm25", 0.0) > 0
         kind = "hybrid" if meaning and words else "vector" if meaning else "words"
     return _fragment(hit.chunk, score, hit.similarity, kind, hit.matched_tags, hit.text)
 
