@@ -47,6 +47,11 @@ class Rules:
         )
 
     @property
+    def wanted(self) -> bool:
+        """Whether any of it is set: without, media go to the model as they came."""
+        return bool(self.model or self.prompt.strip())
+
+    @property
     def complete(self) -> bool:
         """Whether anybody can be asked."""
         return bool(self.model and self.prompt.strip())

@@ -48,7 +48,9 @@ class ImageProcessor:
         )
 
     async def process(self, body: Body, _context: PromptContext) -> Body:
-        """The body with descriptions in place of media."""
+        """The body with descriptions in place of media; as it is where nobody has asked for descriptions."""
+        if not self._rules.wanted:
+            return body
         media = media_in(body["messages"])
         if not media:
             return body

@@ -148,12 +148,20 @@ def test_a_medium_that_fails_says_why_and_costs_the_others_nothing(tmp_path: Pat
     served(tmp_path, test, "MultiModalModelAsynchronousLimit=4")
 
 
-def test_without_a_model_each_medium_says_so(tmp_path: Path) -> None:
+def test_with_half_a_configuration_each_medium_says_so(tmp_path: Path) -> None:
     async def test(server: Running, eyes: Eyes) -> None:
         (message,) = await sent(server, eyes, user(text("q"), medium(b"cat")))
         assert message["content"][0]["text"].endswith("\n[MULTIMODAL_DATA_1_Info: 多模态数据转译服务配置不完整]")
 
     served(tmp_path, test, "MultiModalPrompt=")
+
+
+def test_without_any_of_it_media_reach_the_model_as_they_came(tmp_path: Path) -> None:
+    async def test(server: Running, eyes: Eyes) -> None:
+        given = user(text("q"), medium(b"cat"))
+        assert await sent(server, eyes, given) == [given]
+
+    served(tmp_path, test, "MultiModalPrompt=", "MultiModalModel=")
 
 
 def test_settings_reach_the_question_and_at_most_so_many_are_asked_at_a_time(
