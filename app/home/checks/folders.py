@@ -37,7 +37,7 @@ _FOLDERS = (
     ("VCPAsyncResults", USED),
     ("VCPTimedContacts", USED),
     ("VCPTimedResults", USED),
-    ("Plugin/VCPTavern/presets", LEFT_ALONE),
+    ("Plugin/VCPTavern/presets", USED),
     ("Plugin/EmojiListGenerator/generated_lists", USED),
     ("ToolConfigs", LEFT_ALONE),
     (".file_cache", USED),
