@@ -18,8 +18,6 @@ from app.extend import Json
 from app.home.lock import HomeTakenError, own_home, owner_of
 from app.home.running_server import ask, refused
 from app.protocol.json_text import compact_json
-from app.services.in_force import InForce
-from app.services.memory_index import home_index
 
 if TYPE_CHECKING:
     from app.memory.index.memory_index import MemoryIndex
@@ -49,6 +47,9 @@ async def answered(options: argparse.Namespace, method: str, path: str, body: Js
     config = configured(reader(options), logging.WARNING)
     if not config.settings.memory:
         raise ConfigError(both("记忆功能未启用（Memory=false）", "memory is switched off (Memory=false)"))
+    from app.services.in_force import InForce
+    from app.services.memory_index import home_index
+
     try:
         with own_home(home, "memory"):
             index, sync = home_index(InForce(config, ""))
@@ -70,6 +71,9 @@ def told(status: Fields) -> list[str]:
         f"{both('待处理', 'waiting')}: {status.get('pending')}",
         f"{both('大小', 'size')}: {_megabytes(status.get('bytes'))}",
     ]
+    vectors = status.get("vectors")
+    if isinstance(vectors, Mapping):
+        lines += _vectors_told(vectors)
     if trouble := status.get("trouble"):
         lines.append(f"{both('问题', 'trouble')}: {printable(str(trouble))}")
     unreadable = status.get("unreadable")
@@ -78,6 +82,21 @@ def told(status: Fields) -> list[str]:
             f"{both('无法读取', 'cannot be read')}: {printable(str(path))}: {printable(str(why))}"
             for path, why in unreadable.items()
         ]
+    return lines
+
+
+def _vectors_told(vectors: Fields) -> list[str]:
+    lines = [f"{both('嵌入模型', 'embedding model')}: {printable(str(vectors.get('embedder') or both('无', 'none')))}"]
+    counts = f"{vectors.get('vectors')}, {both('待嵌入', 'to be embedded')}: {vectors.get('pending')}"
+    lines.append(f"{both('向量', 'vectors')}: {counts}, {_megabytes(vectors.get('bytes'))}")
+    building = vectors.get("building")
+    if isinstance(building, Mapping):
+        made = f"{printable(str(building.get('signature')))}, {building.get('vectors')}"
+        lines.append(f"{both('正在重新嵌入', 'being embedded anew')}: {made}")
+    if vectors.get("waiting"):
+        lines.append(both("等待确认：vcp memory reembed", "waits for your word: vcp memory reembed"))
+    if trouble := vectors.get("trouble"):
+        lines.append(f"{both('向量的问题', 'trouble with vectors')}: {printable(str(trouble))}")
     return lines
 
 
