@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import httpx
 
@@ -21,7 +22,11 @@ from app.services.embedders_on_demand import EmbeddersOnDemand
 from app.services.in_force import InForce
 from app.services.memory_index import IndexService
 from app.services.memory_recall import Recall, Searching
+from app.services.memory_vectors import VectorsService
 from app.upstream.client import UpstreamClient
+
+if TYPE_CHECKING:
+    from app.memory.embedders.rerankers.reranker import Reranker
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +55,25 @@ class Memory:
         self.lifecycles: tuple[Lifecycle, ...] = (self.embedders,)
         self.for_plugins = MemoryForPlugins()
         self.index = IndexService(around.in_force, around.events)
-        self.lifecycles += (self.index,)
+        self.vectors = VectorsService(around, self.index, self.embedders)
+        self.lifecycles += (self.index, self.vectors)
         self.recall = Recall(around.in_force, around.events, around.http, around.hub, self._searching)
         self.placeholders += (self.recall.source,)
 
     def _searching(self) -> Searching | None:
         """What declarations are answered from; None while the index is not open."""
-        from app.memory.vectors.none import NoVectors
+        from app.memory.vectors.of_now import VectorsOfNow
         from app.services.memory_ranking import build_ranking
 
         index = self.index.index
         if index is None:
             return None
-        vectors = NoVectors()
-        ranking = build_ranking(index, vectors, self._around.in_force, time.monotonic, self.embedders().reranker)
-        return Searching(index, vectors, ranking)
+        vectors = VectorsOfNow(lambda: self.vectors.vectors)
+        ranking = build_ranking(index, vectors, self._around.in_force, time.monotonic, self._reranker)
+        return Searching(index, vectors, ranking, lambda: vectors.version)
+
+    def _reranker(self) -> Reranker | None:
+        return self.embedders().reranker()
 
 
 class MemoryForPlugins:

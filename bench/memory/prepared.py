@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from app.memory.embedders.embedder import Calibration, Matrix, Vector
 from app.memory.enhance.tag_memo import TagMemo
 from app.memory.index.records import ChunkRecord, IndexChange, NotebookState
-from app.memory.index.words import document_words, query_words
-from app.memory.ranking.gate import Gates
+from app.memory.index.words import document_words
+from app.memory.ranking.gate import Gates, aggregate
 from app.memory.ranking.options import RankingOptions
 from app.memory.ranking.pipeline import Retriever
 from app.memory.ranking.requests import DateRange, RecallQuery, Retrieval
 from app.memory.time_words import find_time_spans
+from app.protocol.recall_query import reference_tokens
 from bench.memory.baselines import Found
 from bench.memory.embedding import Embedder
 from bench.memory.sets import Passage
@@ -45,8 +46,8 @@ class PreparedIndex:
             start = self._records[before[-1]].end + 1 if before else 0
             before.append(number)
             self._records[number] = ChunkRecord(
-                number, note, self.names[number - 1], one.document, one.place, start, start + len(one.text), len(one.text), one.text,
-                bytes(32), one.day, "", "", _tags(one),
+                number, note, self.names[number - 1], one.document, one.place, start, start + len(one.text),
+                reference_tokens(one.text), one.text, bytes(32), one.day, "", "", _tags(one),
             )  # fmt: skip
         tags: dict[str, set[int]] = {}
         for record in self._records.values():
@@ -118,7 +119,8 @@ class PreparedVectors:
     def expect(self, questions: Sequence[str]) -> None:
         """Measure the calibration."""
         cosines = self._embedder.embed(questions, "query") @ self._rows.T
-        self._calibration = Calibration(float(cosines.mean()), float(cosines.std()) or 1.0)
+        middle, upper = np.percentile(cosines, [50, 84.13])  # pairs of two languages only lengthen the lower tail
+        self._calibration = Calibration(float(middle), float(upper - middle) or 1.0)
 
     def ready(self) -> bool:
         return True
@@ -185,6 +187,7 @@ class Ours:
     """What a declaration ``[[X日记本::Time::TagMemo]]`` finds, over all notebooks of a corpus at once."""
 
     embedder: Embedder
+    chance: Sequence[str] = ()
     name: str = "ours"
     options: RankingOptions = field(default_factory=RankingOptions)
     _corpora: dict[str, _Corpus] = field(default_factory=dict)
@@ -195,6 +198,8 @@ class Ours:
         for name, passages in corpora.items():
             index = PreparedIndex(passages)
             vectors = PreparedVectors(index, passages, self.embedder)
+            if self.chance:
+                vectors.expect(self.chance)
             retriever = Retriever(
                 index,
                 vectors,
@@ -204,10 +209,6 @@ class Ours:
             )
             self._corpora[name] = _Corpus(index, vectors, retriever, tuple(dict.fromkeys(index.names)))
 
-    def expect(self, corpus: str, questions: Sequence[str]) -> None:
-        """Learn what cosine questions and passages of the corpus have by chance, as a vector set does."""
-        self._corpora[corpus].vectors.expect(questions)
-
     def search(self, corpus: str, question: str, now: datetime | None, k: int) -> Found:
         """The hits in their order."""
         known = self._corpora[corpus]
@@ -216,8 +217,13 @@ class Ours:
         )  # fmt: skip
         query = RecallQuery(question, "", now or datetime(2025, 1, 1).astimezone(), ranges=days)
         retrieval = Retrieval(known.notebooks, k, ENOUGH_TOKENS, time=True, tags=True)
-        found = asyncio.run(known.retriever.retrieve(query, retrieval))
-        return Found(tuple(known.index.ids[hit.chunk.id - 1] for hit in found.hits))
+
+        async def asked() -> Found:
+            found = await known.retriever.retrieve(query, retrieval)
+            gate = aggregate(await known.retriever.gate(query, known.notebooks))
+            return Found(tuple(known.index.ids[hit.chunk.id - 1] for hit in found.hits), gate=gate.value)
+
+        return asyncio.run(asked())
 
 
 def _tags(passage: Passage) -> tuple[str, ...]:
@@ -242,8 +248,3 @@ def _bm25(texts: Sequence[str]) -> dict[str, tuple[NDArray[np.int64], NDArray[np
         rare = log(1 + (len(texts) - len(found) + 0.5) / (len(found) + 0.5))
         weights[word] = where, rare * often * (K1 + 1) / (often + K1 * (1 - B + B * share[where]))
     return weights
-
-
-def asked_words(question: str) -> list[str]:
-    """The words that the lexical search looks for."""
-    return query_words(question)

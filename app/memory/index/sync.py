@@ -7,31 +7,22 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from app.errors import both
+from app.memory.index.changes import changed_folders, differences, no_root, read_notes, settled_time
 from app.memory.index.database import IndexBrokenError, IndexUnavailableError
-from app.memory.index.known_files import NEVER_NS, KnownFile, known_below, known_files, use_reading_rules
+from app.memory.index.known_files import known_below, known_files, use_reading_rules
 from app.memory.index.memory_index import MemoryIndex
-from app.memory.index.note_files import FileState, Found, NoteRules, folder_time, look_at, read_note
-
-if TYPE_CHECKING:
-    from app.memory.index.prepared import PreparedNote
+from app.memory.index.note_files import Found, NoteRules, look_at
 
 log = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 0.2
 """A file that changed while it was read is read again after so long."""
 
-RACY_NS = 2_000_000_000
-"""A file that changed so shortly before it was read may change again without its time saying so: look twice."""
-
 RETRY_SECONDS = 15.0
-MAX_BATCH_BYTES = 16 * 1024 * 1024
-"""Texts of more bytes do not go into one commit."""
 
 MAX_URGENT = 20_000
 """Of more changed paths at a time all files are looked at instead."""
@@ -44,11 +35,10 @@ MAX_FAULTS = 100
 class SyncPace:
     """What the settings say of the speed; asked at each use.
 
-    ``share`` of the time may be spent with notes in bulk; ``window`` seconds of quiet end a group of notifications.
+    ``share`` of the time may be spent with notes in bulk.
     """
 
     reconcile_seconds: float = 600.0
-    window: float = 2.0
     batch: int = 50
     share: float = 0.5
     full_scan: bool = True
@@ -65,17 +55,6 @@ class SyncState:
     commits: int = 0
     trouble: str = ""
     faults: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What came of reading some notes; ``left`` were not read because there is enough for one commit."""
-
-    notes: list[PreparedNote] = field(default_factory=list)
-    touched: dict[str, FileState] = field(default_factory=dict)
-    gone: list[str] = field(default_factory=list)
-    again: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
 
 
 class Sync:
@@ -300,9 +279,9 @@ class Sync:
         found = await asyncio.to_thread(look_at, root, rules)
         self._told_faults(found)
         if "" in found.faults and not found.files:
-            raise _no_root(root)
-        self._folders = {folder: _when(changed, self._now_ns()) for folder, changed in found.folders.items()}
-        self._bulk = deque(await asyncio.to_thread(_differences, found, known))
+            raise no_root(root)
+        self._folders = {folder: settled_time(changed, self._now_ns()) for folder, changed in found.folders.items()}
+        self._bulk = deque(await asyncio.to_thread(differences, found, known))
         self._scan = False
         self._last_scan = asyncio.get_running_loop().time()
         self.state.scanned_at = self._clock()
@@ -311,15 +290,15 @@ class Sync:
     async def _look_at_changed_folders(self, rules: NoteRules) -> None:
         """Tools write files by renaming them, so the folders of what they wrote have changed."""
         root = self._root()
-        changed, gone = await asyncio.to_thread(_changed_folders, root, dict(self._folders))
+        changed, gone = await asyncio.to_thread(changed_folders, root, dict(self._folders))
         waiting = deque(changed)
         while waiting:
             folder = waiting.popleft()
             found = await asyncio.to_thread(look_at, root, rules, folder, deep=False)
             known = await self._index.database.read(partial(known_below, folder=folder, deep=False))
-            self.look(_differences(found, known))
+            self.look(differences(found, known))
             for name, moment in found.folders.items():
-                self._folders[name] = _when(moment, self._now_ns())
+                self._folders[name] = settled_time(moment, self._now_ns())
             waiting.extend(below for below in found.below if below not in self._folders)
         for folder in gone:
             self._folders.pop(folder, None)
@@ -334,7 +313,7 @@ class Sync:
         try:
             root = self._root()
             known = await self._index.database.read(lambda connection: known_files(connection, paths))
-            read = await asyncio.to_thread(_read, root, paths, known, rules, self._now_ns())
+            read = await asyncio.to_thread(read_notes, root, paths, known, rules, self._now_ns())
             if read.notes or read.gone or read.touched:
                 await self._index.write(read.notes, removed=read.gone, touched=read.touched)
                 self.state.commits += 1
@@ -355,68 +334,3 @@ class Sync:
             if self.state.faults.get(place) != why:
                 log.warning("diaries: %s cannot be read: %s", place or self._root(), why)
         self.state.faults = faults
-
-
-def _no_root(root: Path) -> IndexUnavailableError:
-    return IndexUnavailableError(both(f"日记目录 {root} 无法读取", f"the folder of notebooks, {root}, cannot be read"))
-
-
-def _when(moment: int, now_ns: int) -> int:
-    """The time of a change, unless it is so near that another one could have the same."""
-    return moment if now_ns - moment >= RACY_NS else NEVER_NS
-
-
-def _differences(found: Found, known: dict[str, KnownFile]) -> list[str]:
-    """Files that are not as they were known: new and changed ones, newest first, then those that are gone."""
-    changed = [path for path, state in found.files.items() if path not in known or known[path].state != state]
-    changed.sort(key=lambda path: -found.files[path].mtime_ns)
-    return [*changed, *(path for path in known if path not in found.files and found.knows(path))]
-
-
-def _changed_folders(root: Path, folders: dict[str, int]) -> tuple[list[str], list[str]]:
-    """Of the known folders those that got or lost entries, and those that are gone."""
-    changed: list[str] = []
-    gone: list[str] = []
-    for folder, moment in folders.items():
-        try:
-            if folder_time(root, folder) != moment:
-                changed.append(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            if folder:  # where the root itself is missing nothing is said about notes
-                gone.append(folder)
-        except OSError:
-            continue  # the next look at all files tells
-    return changed, gone
-
-
-def _read(root: Path, paths: list[str], known: dict[str, KnownFile], rules: NoteRules, now_ns: int) -> _Read:
-    """Read files that are not as they are known, and make them ready. Takes turns with other threads."""
-    # With it comes rjieba, which takes 30 MB: a home without notes does without.
-    from app.memory.index.prepared import prepare
-
-    read = _Read()
-    if not root.is_dir():
-        raise _no_root(root)
-    size = 0
-    for number, path in enumerate(paths):
-        if size > MAX_BATCH_BYTES:
-            read.left.extend(paths[number:])
-            break
-        before = known.get(path)
-        note = read_note(root, path) if rules.wants_path(path) else None
-        if note is None:
-            if before is not None:
-                read.gone.append(path)
-            continue
-        if note.unsettled:
-            read.again.append(path)
-            continue
-        size += note.state.size
-        state = FileState(note.state.size, _when(note.state.mtime_ns, now_ns))
-        if before is not None and note.sha256 and before.sha256 == note.sha256:
-            if before.state != state:
-                read.touched[path] = state
-            continue
-        read.notes.append(prepare(path, replace(note, state=state), rules))
-        time.sleep(0.0005)  # the others first: the event loop waits for the same lock
-    return read

@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 
 from app.memory.embedders.embedder import Calibration, Matrix
 
-RELEVANCE_SHARE = 0.7
-"""λ of maximal marginal relevance: the share of the score against that of being different."""
+RELEVANCE_SHARE = 0.9
+"""λ of maximal marginal relevance: the share of the score against that of being different.
+
+0.7, as often proposed, cost two points of recall@10 on generated diaries; 0.9 costs none.
+"""
 
 DUPLICATE_COSINE = 0.95
 DUPLICATE_DEVIATIONS = 5.0
@@ -22,6 +25,10 @@ DUPLICATE_SHINGLES = 0.8
 SHINGLE_CHARACTERS = 4
 SHINGLE_TEXT_LIMIT = 4_000
 """Characters of a text that are compared."""
+
+SHORTEST_REPEATED = 40
+"""Characters; shorter texts are left out only when they are the same. A line more costs little, and among lines that
+all are near to each other the one asked for would be lost (nine points of recall@10 on pairs of sentences)."""
 
 _BLANK = re.compile(r"[\s\W_]+")
 _NUMBER = re.compile(r"\d+(?:[.:/-]\d+)*|[零一二两三四五六七八九十百千万]+")
@@ -127,6 +134,8 @@ def select(
 
 
 def _repeats(one: Shape, other: Shape, cosine: float, limit: float) -> bool:
+    if min(len(one.shingles), len(other.shingles)) < SHORTEST_REPEATED:
+        return one == other
     if one.tells_other_numbers(other):
         return False
     return cosine > limit or one.overlap(other) > DUPLICATE_SHINGLES

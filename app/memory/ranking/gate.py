@@ -72,7 +72,11 @@ class Gates:
         known = list(dict.fromkeys(texts))
         embedded = dict(zip(known, await self._vectors.of_texts(known), strict=True))
         means = await asyncio.gather(*(self._means(name) for name in notebooks))
-        return [self._by_vectors(name, vector, embedded, mean) for name, mean in zip(notebooks, means, strict=True)]
+        nearest = await asyncio.gather(*(self._nearest(name, vector) for name in notebooks))
+        return [
+            self._by_vectors(name, vector, embedded, mean, near)
+            for name, mean, near in zip(notebooks, means, nearest, strict=True)
+        ]
 
     def threshold(self, notebook: str) -> float:
         """What rag_tags.json says, else 0.6."""
@@ -80,7 +84,7 @@ class Gates:
         return DEFAULT_THRESHOLD if said is None else said
 
     def _by_vectors(
-        self, notebook: str, vector: Vector, embedded: dict[str, Vector | None], means: Matrix
+        self, notebook: str, vector: Vector, embedded: dict[str, Vector | None], means: Matrix, nearest: float
     ) -> GateValue:
         signals = [("name", _cosine(vector, embedded.get(notebook)))]
         enhanced = self._topics.enhanced_text(notebook)
@@ -88,9 +92,18 @@ class Gates:
             signals.append(("tags", _cosine(vector, embedded.get(enhanced))))
         if len(means) and means.shape[1] == vector.shape[0]:
             signals.append(("centroid", float(np.max(means @ vector))))
+        if not self._options().raw_gate:
+            signals.append(("chunk", nearest))
         by, raw = max(signals, key=lambda signal: signal[1])
         value = raw if self._options().raw_gate else calibrated(raw, self._vectors.calibration())
         return GateValue(notebook, value, raw, by, self.threshold(notebook))
+
+    async def _nearest(self, notebook: str, vector: Vector) -> float:
+        """The cosine of the nearest chunk: a notebook of many themes is about a question that one note answers."""
+        if self._options().raw_gate:
+            return -1.0
+        found = await self._vectors.nearest(vector, [notebook], 1)
+        return found[0][1] if found and np.isfinite(found[0][1]) else -1.0
 
     async def _means(self, notebook: str) -> Matrix:
         """The centroids, made anew when the notebook or its vectors have changed; none for the plain gate of n2025."""

@@ -245,7 +245,6 @@ class Retriever:
             similarities(ids, with_vectors, matrix) if with_vectors else None,
             k,
             calibration=self._vectors.calibration() if with_vectors else None,
-            relevance=1.0,
             in_order=ranked,
         )
         return [by_id[chunk] for chunk in chosen.chosen], frozenset(chosen.repeats)

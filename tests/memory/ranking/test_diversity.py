@@ -18,6 +18,8 @@ PLAIN = {
     3: Shape.of("新买的耳机坏了，要退货。"),
 }
 
+LONG = {number: Shape.of("".join(chr(0x4E00 + 97 * number + 3 * place) for place in range(60))) for number in PLAIN}
+
 
 def test_the_one_that_repeats_least_comes_before_a_slightly_better_one() -> None:
     """MMR with λ = 0.7: 0.7·0.8 - 0.3·0 = .56 beats 0.7·0.9 - 0.3·0.9 = .36."""
@@ -38,11 +40,15 @@ def test_a_text_that_is_nearly_the_same_is_left_out() -> None:
 def test_a_meaning_that_is_nearly_the_same_is_left_out() -> None:
     """Cosine above 0.95."""
     cosines = np.array([[1.0, 0.96, 0.1], [0.96, 1.0, 0.1], [0.1, 0.1, 1.0]])
-    assert select([1, 2, 3], {1: 1.0, 2: 0.9, 3: 0.5}, PLAIN.__getitem__, cosines, 3).repeats == {2: 1}
+    scores = {1: 1.0, 2: 0.9, 3: 0.5}
+    assert select([1, 2, 3], scores, LONG.__getitem__, cosines, 3).repeats == {2: 1}
+    assert select([1, 2, 3], scores, PLAIN.__getitem__, cosines, 3).repeats == {}  # lines: only the same again
 
 
 def test_two_measurements_are_two_memories_even_if_only_the_numbers_differ() -> None:
-    one, other = Shape.of("早上称了体重，70.2 公斤，比上周好。"), Shape.of("早上称了体重，71.5 公斤，比上周好。")
+    told = "早上称了体重，{} 公斤，比上周好。打算继续少吃甜食，多走路，晚饭吃七分饱，周末去游泳，下个月再看效果。"
+    one, other = Shape.of(told.format("70.2")), Shape.of(told.format("71.5"))
+    assert one.overlap(other) > 0.8
     shapes = {1: one, 2: other}
     cosines = np.array([[1.0, 0.99], [0.99, 1.0]])
     assert one.overlap(one) == 1.0

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from tests.memory.vectors.installation import Installed, installed
-
 from app.memory.enhance.chain_search import ChainSearch
 from app.memory.enhance.chains import StageFound, walk_chain
 from app.memory.enhance.rag_tags import RagTags
@@ -18,6 +16,7 @@ from app.memory.ranking.gate import Gates
 from app.memory.ranking.options import RankingOptions
 from app.memory.ranking.pipeline import Retriever
 from app.memory.ranking.requests import DateRange, RecallQuery, Retrieval
+from tests.memory.vectors.installation import Installed, installed
 
 NOW = datetime(2025, 11, 27, 15, 30, tzinfo=UTC)
 NOTES: dict[str, str | None] = {
@@ -75,7 +74,7 @@ def test_what_is_in_files_is_found_with_all_modifiers_and_gone_when_they_are(tmp
             assert {"钓鱼", "老王"} <= set(found.tags)
             assert len({hit.chunk.note_id for hit in found.hits}) == len(found.hits) == 3
             [opened] = await retriever.gate(query, ["小克"])
-            assert opened.by in ("centroid", "name")
+            assert opened.by in ("chunk", "centroid", "name")
             await write(parts, {"小克/2025-11-20.txt": None})
             gone = await retriever.retrieve(query, wanted)
             assert "小克/2025-11-20.txt" not in {hit.chunk.path for hit in gone.hits}
