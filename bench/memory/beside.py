@@ -35,6 +35,7 @@ CONNECTIONS = 4
 MARK = "VCP_BESIDE=1"
 IDLE_SECONDS = 10
 LONGEST_SECONDS = 1800.0
+TOPICS = "火锅旅行公园电影天气咖啡显卡花船猫茶雪山书雨"
 _END = b"data: [DONE]"
 _PIECE = b'"content"'
 
@@ -114,7 +115,7 @@ class Chats:
 
 def write_notes(root: Path, count: int) -> None:
     """Notes of some lines; no two alike."""
-    words = "显卡 咖啡 旅行 音乐会 项目进度 火锅 天气 meeting deployment RX-7900 公园 电影 计划 周末 价格".split()
+    words = list(TOPICS)
     for number in range(count):
         folder = root / f"本{number % 12}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -122,7 +123,8 @@ def write_notes(root: Path, count: int) -> None:
             f"第{line}行：{words[(number + line) % 15]}和{words[number * 7 % 15]}，编号{number * 31 + line}。"
             for line in range(8)
         )
-        text = f"[2025-{number % 12 + 1:02d}-{number % 28 + 1:02d}] - 小克\n{lines}\nTag: {words[number % 15]}, {words[number % 7]}\n"
+        head = f"[2025-{number % 12 + 1:02d}-{number % 28 + 1:02d}] - 小克"
+        text = f"{head}\n{lines}\nTag: {words[number % 15]}, {words[number % 7]}\n"
         (folder / f"2025-{number}.txt").write_text(text, encoding="utf-8")
 
 
@@ -187,9 +189,9 @@ async def _done(session: aiohttp.ClientSession, address: str, notes: int, *, vec
         async with session.get(f"{address}/v1/memory/status") as response:
             status = await response.json()
         told = status.get("vectors", {})
-        if status["notes"] == notes and not status["pending"]:
-            if not vectors or (told.get("vectors") and not told["pending"]):
-                return
+        embedded = not vectors or (told.get("vectors") and not told["pending"])
+        if status["notes"] == notes and not status["pending"] and embedded:
+            return
     raise BenchError(f"the index was not full within {LONGEST_SECONDS:g} s: {status}")
 
 
