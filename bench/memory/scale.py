@@ -163,7 +163,7 @@ def measure(folder: Path, count: int, engine: str, build_cpu_seconds: float) -> 
         "build_wall_s": round(built, 1),
         "build_cpu_s": round(built_cpu, 1),
         "megabytes": round(size / 1e6),
-        "rss_megabytes": _peak(),
+        "rss_megabytes": peak_megabytes(),
         "query_wall_p50_ms": round(1000 * float(np.median(walls)), 2),
         "query_cpu_p50_ms": round(1000 * float(np.median(cpus)), 2),
         "recall@10": round(hits / (QUESTIONS * K), 4) if whole else None,
@@ -247,7 +247,7 @@ def _cpu() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def _peak() -> int:
+def peak_megabytes() -> int:
     """Megabytes of this process at most, mapped files that are in memory with it."""
     found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text(encoding="ascii"))
     return round(int(found.group(1)) / 1024) if found else 0

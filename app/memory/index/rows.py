@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import TYPE_CHECKING
 
 from app.memory.index.chunks import embedded_sha
 from app.memory.index.note_files import FileState
-from app.memory.index.prepared import PreparedChunk, PreparedNote
 from app.memory.index.records import ChunkPlace, IndexChange, NotebookState
+
+if TYPE_CHECKING:  # what prepares notes knows words, which take 30 MB: a home without notes does without
+    from app.memory.index.prepared import PreparedChunk, PreparedNote
 
 _PLACES = """
 SELECT c.id, c.note_id, n.notebook_id, c.ordinal, n.day, c.embed_sha FROM chunks c JOIN notes n ON n.id = c.note_id
