@@ -6,7 +6,6 @@ import asyncio
 import importlib
 import os
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.config.settings import Settings
@@ -65,7 +64,7 @@ class IndexService:
         from app.memory.index.watcher import NoteWatcher
 
         watcher = NoteWatcher(
-            lambda: notes_root(self._in_force.home, self._in_force.settings),
+            lambda: self._in_force.notebooks,
             sync.look,
             sync.glance,
             window=lambda: self._in_force.settings.knowledgebase_batch_window_ms / 1000,
@@ -127,7 +126,7 @@ def home_index(in_force: InForce) -> tuple[MemoryIndex, Sync]:
 
     index = MemoryIndex(in_force.home / INDEX_FILE)
     sync = Sync(
-        lambda: notes_root(in_force.home, in_force.settings),
+        lambda: in_force.notebooks,
         index,
         in_force.following(note_rules),
         in_force.following(sync_pace),
@@ -142,11 +141,6 @@ def _has_notebooks(root: Path) -> bool:
             return any(entry.is_dir(follow_symlinks=False) for entry in entries)
     except OSError:
         return False
-
-
-def notes_root(home: Path, settings: Settings) -> Path:
-    """The folder of notebooks."""
-    return home / (settings.knowledgebase_root_path or "dailynote")
 
 
 def note_rules(settings: Settings) -> NoteRules:

@@ -14,7 +14,7 @@ from app.errors import BadRequestError, NotFoundError, VcpError, both
 from app.extend import Json
 from app.services.embedders_on_demand import EmbeddersOnDemand
 from app.services.in_force import InForce
-from app.services.memory_index import IndexService, notes_root
+from app.services.memory_index import IndexService
 
 if TYPE_CHECKING:
     from app.memory.index.memory_index import MemoryIndex
@@ -148,9 +148,7 @@ class VectorsService:
             raise BadRequestError(both("已有一个导入正在进行", "an import is running already"))
         async with self._importing:
             in_force = self._around.in_force
-            importing = Importing(
-                sets, index, self.embedders.embedders, lambda: notes_root(in_force.home, in_force.settings)
-            )
+            importing = Importing(sets, index, self.embedders.embedders, lambda: in_force.notebooks)
             imported = await importing.run(Path(path), write=confirm)
         filling.look_again()
         return _imported(imported, written=confirm)
