@@ -70,7 +70,7 @@ class Memory:
             return None
         vectors = VectorsOfNow(lambda: self.vectors.vectors)
         ranking = build_ranking(index, vectors, self._around.in_force, time.monotonic, self._reranker)
-        return Searching(index, vectors, ranking, lambda: vectors.version)
+        return Searching(index, vectors, ranking, lambda: vectors.version, self.index.fresh)
 
     def _reranker(self) -> Reranker | None:
         return self.embedders().reranker()

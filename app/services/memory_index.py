@@ -24,6 +24,9 @@ DIARY_TOOLS = frozenset({"DailyNote", "DailyNoteWrite", "DailyNoteEditor", "Dail
 
 STOP_SECONDS = 5.0
 
+FRESH_SECONDS = 1.0
+"""How long a question waits at most for what was written a moment ago; it is a few milliseconds mostly."""
+
 MAX_FAULTY = 100
 """Most unreadable notes that are listed."""
 
@@ -70,6 +73,11 @@ class IndexService:
     def health(self) -> str:
         """What keeps the index from being brought up to date."""
         return "" if self._parts is None else self._parts[1].health()
+
+    async def fresh(self) -> None:
+        """Wait until what our own tools wrote is in the index, for ``FRESH_SECONDS`` at most."""
+        if self._parts is not None:
+            await self._parts[1].fresh(FRESH_SECONDS)
 
     async def stop(self) -> None:
         """End the syncing and close the file."""

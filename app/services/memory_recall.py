@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
@@ -39,12 +39,16 @@ MODEL_SECONDS = 370.0
 
 @dataclass(frozen=True, slots=True)
 class Searching:
-    """What declarations are answered from. ``vectors_version`` changes when further vectors can be searched."""
+    """What declarations are answered from. ``vectors_version`` changes when further vectors can be searched.
+
+    ``fresh`` waits a moment until the index has what our own tools wrote (D80: at once).
+    """
 
     index: SearchableIndex
     vectors: VectorSearch
     ranking: Ranking
-    vectors_version: Callable[[], object] = lambda: 0
+    vectors_version: Callable[[], object]
+    fresh: Callable[[], Awaitable[None]]
 
 
 class Recall:
@@ -171,6 +175,7 @@ def recall_parts(searching: Searching, in_force: InForce) -> RecallParts:
         thinking,
         searching.index.notebooks,
         lambda: (ranking.version(), searching.vectors.ready(), searching.vectors_version(), options()),
+        searching.fresh,
     )
 
 

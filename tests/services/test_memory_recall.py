@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from app.services.memory_recall import recall_rules
 from tests.hub.clients import SOCKET_KEY, address, connected
 from tests.server import ECHO, Running, call_text, run, running, write_plugin
 from tests.waiting import until
+
+SHIPPED_PLUGINS = Path(__file__).parents[2] / "Plugin"
 
 HOSTILE = (
     f"[2025-11-20] - 小克\n公园的天气很好 {{{{Date}}}} {{{{小克日记本}}}} [[小克日记本]] $& $1 \\g<0> "
@@ -90,6 +93,25 @@ def test_what_is_written_while_the_server_runs_is_remembered_in_the_next_turn(tm
             assert "土星" not in system_text(up)
             assert "土星" in system_text(up, 1)
             assert "咪咪" in system_text(up, 1)
+
+    run(main())
+
+
+def test_what_the_model_writes_down_is_recalled_in_the_next_request(tmp_path: Path) -> None:
+    """D80: at once, however quickly the request comes, and before the note has a vector of its own."""
+    write_note(tmp_path, "小克", "a.txt", "[2025-11-20] - 小克\n养了一只猫叫咪咪\nTag: 猫")
+    shutil.copytree(SHIPPED_PLUGINS / "DailyNote", tmp_path / "Plugin" / "DailyNote")
+    note = call_text("DailyNote", command="create", maid="小克", Date="2025-11-28", Content="企鹅滑梯很快。\nTag: 企鹅")
+    prompt = {"role": "system", "content": "[[小克日记本:0]]"}
+
+    async def main() -> None:
+        script = [say(f"记下：{note}"), say("好"), say("好")]
+        config = ("MemoryEmbedder=hashing",)
+        async with ScriptedUpstream(script) as up, running(tmp_path, up.base_url, config=config) as server:
+            await until(lambda: server.services.memory.vectors.status()["vectors"])
+            await server.chat("记住滑梯")
+            await server.chat(prompt, "企鹅滑梯 怎么样")
+            assert "企鹅滑梯很快。" in system_text(up, 2)
 
     run(main())
 

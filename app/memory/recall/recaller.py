@@ -103,6 +103,8 @@ class Recaller:
         licensed = any(isinstance(item, LicenceToken) for item in declarations)
         searching = any(map(_searches, declarations))
         parts = await asyncio.to_thread(self._parts) if searching else None
+        if parts is not None:
+            await parts.fresh()
         return Request(query, counts, licensed, rules, parts, keep)
 
     async def answers(self, declarations: Sequence[Declaration], request: Request) -> list[Answer]:

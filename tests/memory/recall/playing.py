@@ -132,7 +132,10 @@ class Played:
             name: NotebookState(number, name, self.generations.get(name, 0), 1, 1)
             for number, name in enumerate(self.retriever.texts)
         }
-        return RecallParts(self.retriever, self.thinking, lambda: states, lambda: self.version)
+        return RecallParts(self.retriever, self.thinking, lambda: states, lambda: self.version, self._fresh)
+
+    async def _fresh(self) -> None:
+        return None
 
     def answers(self, text: str, *messages: Message) -> list[Answer]:
         """The answers for all declarations of a text."""
