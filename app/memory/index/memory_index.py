@@ -163,7 +163,7 @@ class MemoryIndex:
         return change
 
     async def wipe(self) -> None:
-        """A part of the work of removing deleted notes from the file and its WAL; ``has_deleted`` says if it was all."""
+        """Remove deleted notes from the file and its WAL, a part at a time; ``has_deleted`` says if there is more."""
         begun = self._wiping
         self._wiping = True
         if await self.database.write(lambda connection: merge_words(connection, first=not begun)):

@@ -58,7 +58,6 @@ def test_what_is_deleted_is_gone_from_the_file_and_its_wal_too(home: Home) -> No
         home.write(f"小克/{number}.txt", f"{NOTE}\n第{number}篇")
     home.write("小克/secret.txt", "[2025-11-28] - 小克\n紫罗兰计划的密码是 Quokka77。\nTag: 机密水豚")
     secrets = ("紫罗兰", "Quokka77", "quokka77", "机密水豚")
-    copy = Path(f"{home.file}.broken")
 
     def held() -> list[str]:
         files = [path for path in home.file.parent.rglob("*") if path.is_file()]
@@ -66,7 +65,7 @@ def test_what_is_deleted_is_gone_from_the_file_and_its_wal_too(home: Home) -> No
 
     async def main() -> None:
         async with home.synced() as (index, sync):
-            copy.write_bytes("紫罗兰".encode())
+            home.write("../x", "紫罗兰").replace(f"{home.file}.broken")
             assert len(held()) > 1
             (home.root / "小克/secret.txt").unlink()
             sync.glance()
