@@ -169,6 +169,7 @@ class VectorsService:
 
     async def _open(self, index: MemoryIndex) -> None:
         await asyncio.to_thread(_load)  # numpy takes a while, and the event loop goes on meanwhile
+        from app.memory.index.database import IndexBrokenError
         from app.memory.vectors.approximating import Approximating
         from app.memory.vectors.filling import Filling
         from app.memory.vectors.sets import VectorSets
@@ -185,6 +186,10 @@ class VectorsService:
         )
         try:
             await sets.open()
+        except IndexBrokenError as error:  # the next try finds them empty
+            await sets.heal(error.message)
+            await sets.stop()
+            raise
         except BaseException:
             await sets.stop()
             raise

@@ -13,7 +13,7 @@ from app.memory.embedders.roster import Embedders, comparable
 from app.memory.index.chunks import clean, embedded_sha
 from app.memory.index.memory_index import MemoryIndex
 from app.memory.vectors.old_store import ImportRefusedError, OldStore, OldText, current_files
-from app.memory.vectors.sets import VectorSets
+from app.memory.vectors.sets import MATRICES, VectorSets
 from app.memory.vectors.vector_set import VectorSet
 
 __all__ = ["ImportRefusedError", "Imported", "Importing"]
@@ -59,7 +59,7 @@ class Importing:
 
     async def run(self, path: Path, *, write: bool) -> Imported:
         """Look through the store, and take over what can be used if ``write``. Raises ImportRefusedError, OSError."""
-        store = await asyncio.to_thread(OldStore, path, self._sets.database.path.parent)
+        store = await asyncio.to_thread(OldStore, path, self._sets.database.path.parent / MATRICES)
         try:
             return await self._imported(store, write=write)
         finally:
