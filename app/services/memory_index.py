@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,14 +33,31 @@ MAX_FAULTY = 100
 """Most unreadable notes that are listed."""
 
 
+@dataclass(frozen=True, slots=True)
+class NotesPlace:
+    """Where notes lie in a home, and in which folder of it what is derived from them."""
+
+    root: Callable[[Path, Settings], Path]
+    derived: Path
+
+
+def notes_root(home: Path, settings: Settings) -> Path:
+    """The folder of notebooks."""
+    return home / (settings.knowledgebase_root_path or "dailynote")
+
+
+DIARIES = NotesPlace(notes_root, Path(".vcp") / "memory")
+
+
 class IndexService:
     """A ``Lifecycle``: the index of a home, open and kept equal to the files while it runs.
 
     ``index`` is None before the start, after the stop, and while ``Memory=false``.
     """
 
-    def __init__(self, in_force: InForce, events: EventBus) -> None:
+    def __init__(self, in_force: InForce, events: EventBus, place: NotesPlace = DIARIES) -> None:
         self._in_force = in_force
+        self.place = place
         self._parts: tuple[MemoryIndex, Sync, NoteWatcher] | None = None
         events.listen(self._heard, CallFinished, DiaryWritten, NotesChanged)
 
@@ -56,11 +75,11 @@ class IndexService:
         """Open the index and begin to sync; nothing waits for that."""
         if not (self._in_force.owns_home and self._in_force.settings.memory):
             return
-        index, sync = home_index(self._in_force)
+        index, sync = home_index(self._in_force, self.place)
         from app.memory.index.watcher import NoteWatcher
 
         watcher = NoteWatcher(
-            lambda: notes_root(self._in_force.home, self._in_force.settings),
+            lambda: self.place.root(self._in_force.home, self._in_force.settings),
             sync.look,
             sync.glance,
             window=lambda: self._in_force.settings.knowledgebase_batch_window_ms / 1000,
@@ -120,25 +139,20 @@ class IndexService:
             sync.glance()
 
 
-def home_index(in_force: InForce) -> tuple[MemoryIndex, Sync]:
+def home_index(in_force: InForce, place: NotesPlace = DIARIES) -> tuple[MemoryIndex, Sync]:
     """The index of a home, not open yet, and what brings it up to date."""
     from app.memory.index.memory_index import INDEX_FILE, MemoryIndex
     from app.memory.index.sync import Sync
 
-    index = MemoryIndex(in_force.home / INDEX_FILE)
+    index = MemoryIndex(in_force.home / place.derived / INDEX_FILE.name)
     sync = Sync(
-        lambda: notes_root(in_force.home, in_force.settings),
+        lambda: place.root(in_force.home, in_force.settings),
         index,
         in_force.following(note_rules),
         in_force.following(sync_pace),
         clock=time.time,
     )
     return index, sync
-
-
-def notes_root(home: Path, settings: Settings) -> Path:
-    """The folder of notebooks."""
-    return home / (settings.knowledgebase_root_path or "dailynote")
 
 
 def note_rules(settings: Settings) -> NoteRules:

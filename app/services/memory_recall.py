@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -52,7 +53,10 @@ class Searching:
 
 
 class Recall:
-    """Recall of one installation. ``searching`` is asked once, at the first declaration; None: there is no memory."""
+    """Recall of one installation. ``searching`` is asked once, at the first declaration; None: there is no memory.
+
+    ``knowledge`` is the same for cold bases.
+    """
 
     def __init__(
         self,
@@ -61,10 +65,12 @@ class Recall:
         http: httpx.AsyncClient,
         hub: Callable[[], Hub],
         searching: Callable[[], Searching | None],
+        knowledge: Callable[[], Awaitable[Searching | None]],
     ) -> None:
         self._in_force = in_force
         self._http = http
         self._searching = searching
+        self._knowledge = knowledge
         self._making = threading.Lock()
         self._made: Recaller | None = None
 
@@ -131,6 +137,7 @@ class Recall:
         )
         return Recaller(
             self._once(),
+            self._cold,
             notebooks,
             AiMemo(AiMemoModel(self._http, address).ask, notebooks, in_force.home, ai_memo_rules, memo_cache),
             in_force.following(recall_rules),
@@ -139,6 +146,10 @@ class Recall:
             cache=cache,
             random=Random,
         )
+
+    async def _cold(self) -> RecallParts | None:
+        searching = await self._knowledge()
+        return None if searching is None else await asyncio.to_thread(recall_parts, searching, self._in_force)
 
     def _once(self) -> Callable[[], RecallParts | None]:
         made: list[RecallParts] = []

@@ -116,6 +116,30 @@ def test_what_the_model_writes_down_is_recalled_in_the_next_request(tmp_path: Pa
     run(main())
 
 
+def test_a_cold_base_of_knowledge_is_read_when_it_is_asked_for_first(tmp_path: Path) -> None:
+    """2.5: ``[[X知识库]]`` over the folders of ``knowledge/``, apart from the diaries."""
+    write_note(tmp_path, "公司", "a.txt", "[2025-11-20] - 小克\n公司里养了一只猫叫咪咪")
+    prompt = {"role": "system", "content": "[[公司知识库]]《《公司知识库》》[[没有知识库]]"}
+
+    async def main() -> None:
+        config = ("MemoryEmbedder=hashing",)
+        async with ScriptedUpstream(lambda _: say("好")) as up, running(tmp_path, up.base_url, config=config) as server:
+            await indexed(server, 1)
+            await server.chat(prompt, "年假有几天")
+            assert system_text(up) == prompt["content"]  # there is no folder
+            assert not (tmp_path / ".vcp/memory/knowledge").exists()
+            (tmp_path / "knowledge/公司").mkdir(parents=True)
+            (tmp_path / "knowledge/公司/制度.md").write_text("# 年假\n年假有几天：十天 {{Date}}", encoding="utf-8")
+            await server.chat(prompt, "年假有几天")
+            head, end = '[--- 从"公司知识库"中检索到的相关记忆片段 ---]', "[--- 记忆片段结束 ---]"
+            frame = f"\n{head}\n* # 年假\n年假有几天：十天 {{{{Date}}}}\n{end}\n"
+            assert system_text(up, 1) == f"{frame}{frame}[[没有知识库]]"
+            await server.chat({"role": "system", "content": "[[公司日记本]]"}, "年假有几天")
+            assert "十天" not in system_text(up, 2)
+
+    run(main())
+
+
 def test_those_who_watch_are_told_and_explain_changes_nothing(tmp_path: Path) -> None:
     write_note(tmp_path, "小克", "a.txt", "[2025-11-20] - 小克\n养了一只猫叫咪咪\nTag: 猫")
     prompt = {"role": "system", "content": "[[小克日记本::Time::Foo]]{{VarOther}}"}
