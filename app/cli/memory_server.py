@@ -71,9 +71,7 @@ def told(status: Fields) -> list[str]:
         f"{both('待处理', 'waiting')}: {status.get('pending')}",
         f"{both('大小', 'size')}: {_megabytes(status.get('bytes'))}",
     ]
-    vectors = status.get("vectors")
-    if isinstance(vectors, Mapping):
-        lines += _vectors_told(vectors)
+    lines += _vectors(status.get("vectors"))
     if trouble := status.get("trouble"):
         lines.append(f"{both('问题', 'trouble')}: {printable(str(trouble))}")
     unreadable = status.get("unreadable")
@@ -85,18 +83,25 @@ def told(status: Fields) -> list[str]:
     return lines
 
 
-def _vectors_told(vectors: Fields) -> list[str]:
-    lines = [f"{both('嵌入模型', 'embedding model')}: {printable(str(vectors.get('embedder') or both('无', 'none')))}"]
-    counts = f"{vectors.get('vectors')}, {both('待嵌入', 'to be embedded')}: {vectors.get('pending')}"
-    lines.append(f"{both('向量', 'vectors')}: {counts}, {_megabytes(vectors.get('bytes'))}")
-    building = vectors.get("building")
-    if isinstance(building, Mapping):
-        made = f"{printable(str(building.get('signature')))}, {building.get('vectors')}"
-        lines.append(f"{both('正在重新嵌入', 'being embedded anew')}: {made}")
-    if vectors.get("waiting"):
-        lines.append(both("等待确认：vcp memory reembed", "waits for your word: vcp memory reembed"))
-    if trouble := vectors.get("trouble"):
+def _vectors(status: Json) -> list[str]:
+    """How many fragments can be found by meaning, and what is wrong; nothing where no server runs to know."""
+    if not isinstance(status, Mapping):
+        return []
+    model = status.get("serving") or status.get("embedder") or "-"
+    lines = [
+        f"{both('向量', 'vectors')}: {status.get('vectors')} ({printable(str(model))})",
+        f"{both('待嵌入', 'to be embedded')}: {status.get('pending')}",
+    ]
+    if isinstance(building := status.get("building"), Mapping):
+        lines.append(
+            f"{both('正在更换模型', 'being embedded anew')}: {building.get('vectors')} "
+            f"({printable(str(building.get('signature')))})"
+        )
+    if trouble := status.get("trouble"):
         lines.append(f"{both('向量的问题', 'trouble with vectors')}: {printable(str(trouble))}")
+    if isinstance(waiting := status.get("waiting"), Mapping):
+        text = f"{waiting.get('texts')} texts, vcp memory reembed"
+        lines.append(f"{both('等待确认', 'waits for your word')}: {text}")
     return lines
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
@@ -38,16 +39,23 @@ MODEL_SECONDS = 370.0
 
 @dataclass(frozen=True, slots=True)
 class Searching:
-    """What declarations are answered from. ``vectors_version`` changes when further vectors can be searched."""
+    """What declarations are answered from. ``vectors_version`` changes when further vectors can be searched.
+
+    ``fresh`` waits a moment until the index has what our own tools wrote (D80: at once).
+    """
 
     index: SearchableIndex
     vectors: VectorSearch
     ranking: Ranking
-    vectors_version: Callable[[], object] = lambda: 0
+    vectors_version: Callable[[], object]
+    fresh: Callable[[], Awaitable[None]]
 
 
 class Recall:
-    """Recall of one installation. ``searching`` is asked once, at the first declaration; None: there is no memory."""
+    """Recall of one installation. ``searching`` is asked once, at the first declaration; None: there is no memory.
+
+    ``knowledge`` is the same for cold bases.
+    """
 
     def __init__(
         self,
@@ -56,10 +64,12 @@ class Recall:
         http: httpx.AsyncClient,
         hub: Callable[[], Hub],
         searching: Callable[[], Searching | None],
+        knowledge: Callable[[], Awaitable[Searching | None]],
     ) -> None:
         self._in_force = in_force
         self._http = http
         self._searching = searching
+        self._knowledge = knowledge
         self._making = threading.Lock()
         self._made: Recaller | None = None
 
@@ -126,6 +136,7 @@ class Recall:
         )
         return Recaller(
             self._once(),
+            self._cold,
             notebooks,
             AiMemo(AiMemoModel(self._http, address).ask, notebooks, in_force.home, ai_memo_rules, memo_cache),
             in_force.following(recall_rules),
@@ -134,6 +145,10 @@ class Recall:
             cache=cache,
             random=Random,
         )
+
+    async def _cold(self) -> RecallParts | None:
+        searching = await self._knowledge()
+        return None if searching is None else await asyncio.to_thread(recall_parts, searching, self._in_force)
 
     def _once(self) -> Callable[[], RecallParts | None]:
         made: list[RecallParts] = []
@@ -170,6 +185,7 @@ def recall_parts(searching: Searching, in_force: InForce) -> RecallParts:
         thinking,
         searching.index.notebooks,
         lambda: (ranking.version(), searching.vectors.ready(), searching.vectors_version(), options()),
+        searching.fresh,
     )
 
 

@@ -34,6 +34,7 @@ class MemoryForPlugins:
         from app.memory.recall.note_search import NoteSearch
 
         parts = self._open()
+        await parts.fresh()
         now = datetime.now(self._in_force.zone())
         searched = NoteSearch(parts.index, parts.vectors, parts.ranking.retriever)
         return await searched.search(search, now, self._in_force.settings.memory_request_tokens)
@@ -51,6 +52,7 @@ class MemoryForPlugins:
         from app.memory.recall.note_search import NoteSearch
 
         parts = self._open()
+        await parts.fresh()
         texts = await asyncio.to_thread(self._texts, paths)
         searched = NoteSearch(parts.index, parts.vectors, parts.ranking.retriever)
         return await searched.neighbours(paths, texts, notebooks, k, least, tag_boost)

@@ -29,7 +29,6 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 30.0
 STOP_SECONDS = 10.0
-VECTORS_FOLDER = Path(".vcp") / "memory"
 
 
 class VectorsService:
@@ -148,7 +147,7 @@ class VectorsService:
             raise BadRequestError(both("已有一个导入正在进行", "an import is running already"))
         async with self._importing:
             in_force = self._around.in_force
-            importing = Importing(sets, index, self.embedders.embedders, lambda: in_force.notebooks)
+            importing = Importing(sets, index, self.embedders.embedders, lambda: self._index.place.root(in_force))
             imported = await importing.run(Path(path), write=confirm)
         filling.look_again()
         return _imported(imported, written=confirm)
@@ -175,7 +174,7 @@ class VectorsService:
         in_force: InForce = self._around.in_force
         embedders = self.embedders
         sets = VectorSets(
-            in_force.home / VECTORS_FOLDER,
+            in_force.home / self._index.place.derived,
             index,
             embedders.embedders,
             embedders.queries,
