@@ -6,7 +6,7 @@ numpy and what is built on it are imported by the functions that first need them
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from app.services.completions import PlainCompletions
 from app.services.embedders_on_demand import EmbeddersOnDemand
 from app.services.in_force import InForce
 from app.services.memory_index import IndexService
+from app.services.memory_readings import memory_readings
 from app.services.memory_recall import Recall, Searching
 from app.services.memory_search import MemoryForPlugins
 from app.services.memory_vectors import VectorsService
@@ -60,6 +61,10 @@ class Memory:
         self.recall = Recall(around.in_force, around.events, around.http, around.hub, self._searching)
         self.placeholders += (self.recall.source,)
         self._made: Searching | None = None
+
+    def readings(self) -> Mapping[tuple[str, ...], float]:
+        """Numbers for ``/metrics``, by what they count."""
+        return memory_readings(self.index, self.vectors, self.recall)
 
     def _searching(self) -> Searching | None:
         """What declarations are answered from; None while the index is not open."""

@@ -109,13 +109,6 @@ class VectorsService:
             "waiting": _waiting(filling),
         }
 
-    def readings(self) -> Mapping[tuple[str, ...], float]:
-        """Numbers for ``/metrics``, by what they count."""
-        status = self.status()
-        names = ("vectors", "pending", "bytes", "embedded", "textsPerSecond", "cacheHits", "cacheMisses")
-        found = {(name,): status.get(name, 0) for name in names}
-        return {key: float(value) for key, value in found.items() if isinstance(value, int | float)}
-
     def reembed(self, *, confirm: bool) -> dict[str, Json]:
         """What a change of model would cost, and the word of a person that it may (11.4).
 
