@@ -6,7 +6,6 @@ import asyncio
 import importlib
 import logging
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 

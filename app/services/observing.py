@@ -63,7 +63,9 @@ def server_metrics(
         lambda: {(kind.value,): clients(kind) for kind in ClientType},
         labels=("type",),
     )
-    metrics.watch("vcp_memory", "Notes, vectors, what waits, how old, how often a cache helped.", memory, labels=("what",))
+    metrics.watch(
+        "vcp_memory", "Notes, vectors, what waits, how old, how often a cache helped.", memory, labels=("what",)
+    )
     return metrics
 
 

@@ -1,4 +1,4 @@
-"""The vectors D1 to D22 of memory.md 10.1, the table of 2.5, and what no text may do to the tokenizer."""
+"""The vectors D1 to D22 of memory.md 10.1, the table of 2.5, and what no text may do to the tokenizer (11.20)."""
 
 from __future__ import annotations
 

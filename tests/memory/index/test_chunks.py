@@ -1,4 +1,4 @@
-"""Chunks of notes (memory.md 3.3, 10.6 M7 to M10; D80)."""
+"""Chunks of notes (memory.md 3.3, 10.6 M7 to M10, 11.10; D80)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recall as a placeholder source of real prompts: where declarations count, and that what comes back is data."""
+"""Recall as a placeholder source of real prompts: where they count; what comes back is data (11.21, 11.22)."""
 
 from __future__ import annotations
 
