@@ -236,7 +236,7 @@ class Recaller:
         if retrieval is not None and (not closed or not request.keep):
             retrieved = await parts.retriever.retrieve(query, retrieval)
         found = Found(gates, retrieved)
-        if request.rules.cache and request.keep and not (retrieved is not None and retrieved.lexical_only):
+        if request.rules.cache and request.keep and not _makeshift(found):
             chars = sum(len(hit.text) + len(hit.chunk.text) for hit in retrieved.hits) if retrieved is not None else 0
             self._cache.put(key, found, chars)
         return found, False
@@ -352,6 +352,13 @@ def _searches(declaration: Declaration) -> bool:
         form = declaration.form
         return form.gated or not form.full or declaration.modifiers.ai_memo
     return isinstance(declaration, ChainDeclaration)
+
+
+def _makeshift(found: Found) -> bool:
+    """Whether a part was away (vectors, a reranker): asked again, it may be back, so this is not kept."""
+    retrieved = found.retrieved
+    by_words = any(gate.by == "words" for gate in found.gates)
+    return by_words or (retrieved is not None and (retrieved.lexical_only or bool(retrieved.notes)))
 
 
 def _is_fragments(answer: Answer) -> bool:
