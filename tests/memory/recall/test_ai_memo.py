@@ -31,8 +31,10 @@ class Model:
         self.prompts.append(prompt)
         self.running += 1
         self.most = max(self.most, self.running)
-        await asyncio.sleep(0)
-        self.running -= 1
+        try:
+            await asyncio.sleep(0)
+        finally:
+            self.running -= 1
         if self.fails(prompt):
             raise TimeoutError
         lines = prompt.split("\n")
