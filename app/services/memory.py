@@ -22,6 +22,7 @@ from app.services.completions import PlainCompletions
 from app.services.embedders_on_demand import EmbeddersOnDemand
 from app.services.in_force import InForce
 from app.services.memory_index import IndexService
+from app.services.memory_knowledge import ColdKnowledge
 from app.services.memory_readings import memory_readings
 from app.services.memory_recall import Recall, Searching
 from app.services.memory_search import MemoryForPlugins
@@ -64,7 +65,11 @@ class Memory:
         self.index = IndexService(around.in_force, around.events)
         self.vectors = VectorsService(around, self.index, self.embedders)
         self.lifecycles += (self.index, self.vectors)
-        self.recall = Recall(around.in_force, around.events, around.http, around.hub, self._searching)
+        self.knowledge = ColdKnowledge(around, self.embedders, self._build)
+        self.lifecycles += (self.knowledge,)
+        self.recall = Recall(
+            around.in_force, around.events, around.http, around.hub, self._searching, self.knowledge.searching
+        )
         self.placeholders += (self.recall.source,)
         self._made: Searching | None = None
 
@@ -91,18 +96,20 @@ class Memory:
 
     def _searching(self) -> Searching | None:
         """What declarations are answered from; None while the index is not open."""
+        if self._made is None or self._made.index is not self.index.index:
+            self._made = self._build(self.index, self.vectors)
+        return self._made
+
+    def _build(self, index: IndexService, vectors: VectorsService) -> Searching | None:
         from app.memory.vectors.of_now import VectorsOfNow
         from app.services.memory_ranking import build_ranking
 
-        index = self.index.index
-        if index is None:
+        opened = index.index
+        if opened is None:
             return None
-        if self._made is not None and self._made.index is index:
-            return self._made
-        vectors = VectorsOfNow(lambda: self.vectors.vectors)
-        ranking = build_ranking(index, vectors, self._around.in_force, time.monotonic, self._reranker)
-        self._made = Searching(index, vectors, ranking, lambda: vectors.version)
-        return self._made
+        of_now = VectorsOfNow(lambda: vectors.vectors)
+        ranking = build_ranking(opened, of_now, self._around.in_force, time.monotonic, self._reranker)
+        return Searching(opened, of_now, ranking, lambda: of_now.version, index.fresh)
 
     def _reranker(self) -> Reranker | None:
         return self.embedders().reranker()

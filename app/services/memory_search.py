@@ -11,7 +11,6 @@ from app.config.small_file import read_small
 from app.errors import BadRequestError, both
 from app.extend import MemorySearch, Remembered
 from app.services.in_force import InForce
-from app.services.memory_index import notes_root
 
 if TYPE_CHECKING:  # numpy is not paid for before memory is used
     from app.services.memory_recall import Searching
@@ -35,6 +34,7 @@ class MemoryForPlugins:
         from app.memory.recall.note_search import NoteSearch
 
         parts = self._open()
+        await parts.fresh()
         now = datetime.now(self._in_force.zone())
         searched = NoteSearch(parts.index, parts.vectors, parts.ranking.retriever)
         return await searched.search(search, now, self._in_force.settings.memory_request_tokens)
@@ -52,13 +52,14 @@ class MemoryForPlugins:
         from app.memory.recall.note_search import NoteSearch
 
         parts = self._open()
+        await parts.fresh()
         texts = await asyncio.to_thread(self._texts, paths)
         searched = NoteSearch(parts.index, parts.vectors, parts.ranking.retriever)
         return await searched.neighbours(paths, texts, notebooks, k, least, tag_boost)
 
     def _texts(self, paths: Sequence[str]) -> list[str]:
         """The contents of notes; empty for one that is gone. Callers have confined the paths to the folder of notes."""
-        root = notes_root(self._in_force.home, self._in_force.settings)
+        root = self._in_force.notebooks
         texts: list[str] = []
         for path in paths:
             try:

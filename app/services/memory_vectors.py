@@ -13,7 +13,7 @@ from app.errors import BadRequestError, NotFoundError, VcpError, both
 from app.extend import Json
 from app.services.embedders_on_demand import EmbeddersOnDemand
 from app.services.in_force import InForce
-from app.services.memory_index import IndexService, notes_root
+from app.services.memory_index import IndexService
 
 if TYPE_CHECKING:
     from app.memory.index.memory_index import MemoryIndex
@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 30.0
 STOP_SECONDS = 10.0
-VECTORS_FOLDER = Path(".vcp") / "memory"
 
 
 class VectorsService:
@@ -140,9 +139,7 @@ class VectorsService:
             raise BadRequestError(both("已有一个导入正在进行", "an import is running already"))
         async with self._importing:
             in_force = self._around.in_force
-            importing = Importing(
-                sets, index, self.embedders.embedders, lambda: notes_root(in_force.home, in_force.settings)
-            )
+            importing = Importing(sets, index, self.embedders.embedders, lambda: self._index.place.root(in_force))
             imported = await importing.run(Path(path), write=confirm)
         filling.look_again()
         return _imported(imported, written=confirm)
@@ -169,7 +166,7 @@ class VectorsService:
         in_force: InForce = self._around.in_force
         embedders = self.embedders
         sets = VectorSets(
-            in_force.home / VECTORS_FOLDER,
+            in_force.home / self._index.place.derived,
             index,
             embedders.embedders,
             embedders.queries,

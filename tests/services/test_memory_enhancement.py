@@ -108,7 +108,7 @@ def test_5_5_both_ways_of_a_thinking_chain_and_its_choice_by_the_question(tmp_pa
             write_json(chains, {"chains": {"新的": ["一簇", "没有簇"]}})
             shown = await told.until("推理链路径", "[[VCP元思考:新的:3-1]]", "苹果树")
             assert "[推理链路径: 一簇 → 没有簇]" in shown
-            assert "【阶段2: 没有簇】 [降级模式]\n  [错误: 没有名为" in shown
+            assert "【阶段2: 没有簇】 [降级模式]\n  [错误: 没有日记本" in shown
 
     run(main())
 
