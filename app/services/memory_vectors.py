@@ -14,7 +14,7 @@ from app.errors import BadRequestError, NotFoundError, VcpError, both
 from app.extend import Json
 from app.services.embedders_on_demand import EmbeddersOnDemand
 from app.services.in_force import InForce
-from app.services.memory_index import IndexService, notes_root
+from app.services.memory_index import IndexService
 
 if TYPE_CHECKING:
     from app.memory.index.memory_index import MemoryIndex
@@ -29,7 +29,6 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 30.0
 STOP_SECONDS = 10.0
-VECTORS_FOLDER = Path(".vcp") / "memory"
 
 
 class VectorsService:
@@ -148,9 +147,7 @@ class VectorsService:
             raise BadRequestError(both("已有一个导入正在进行", "an import is running already"))
         async with self._importing:
             in_force = self._around.in_force
-            importing = Importing(
-                sets, index, self.embedders.embedders, lambda: notes_root(in_force.home, in_force.settings)
-            )
+            importing = Importing(sets, index, self.embedders.embedders, lambda: self._index.place.root(in_force))
             imported = await importing.run(Path(path), write=confirm)
         filling.look_again()
         return _imported(imported, written=confirm)
@@ -169,6 +166,7 @@ class VectorsService:
 
     async def _open(self, index: MemoryIndex) -> None:
         await asyncio.to_thread(_load)  # numpy takes a while, and the event loop goes on meanwhile
+        from app.memory.index.database import IndexBrokenError
         from app.memory.vectors.approximating import Approximating
         from app.memory.vectors.filling import Filling
         from app.memory.vectors.sets import VectorSets
@@ -176,7 +174,7 @@ class VectorsService:
         in_force: InForce = self._around.in_force
         embedders = self.embedders
         sets = VectorSets(
-            in_force.home / VECTORS_FOLDER,
+            in_force.home / self._index.place.derived,
             index,
             embedders.embedders,
             embedders.queries,
@@ -185,6 +183,10 @@ class VectorsService:
         )
         try:
             await sets.open()
+        except IndexBrokenError as error:  # the next try finds them empty
+            await sets.heal(error.message)
+            await sets.stop()
+            raise
         except BaseException:
             await sets.stop()
             raise

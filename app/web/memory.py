@@ -57,16 +57,9 @@ def memory_routes(services: Services) -> APIRouter:
     @router.post("/v1/memory/check", summary="Compare the index with itself and with the files", openapi_extra=_CHECK)
     async def check(request: Request) -> Response:
         try:
-            body = await read_body(request.scope, request.receive, BODY_LIMIT)
+            repair = _yes(await _fields(request), "repair")
         except ClientGoneError:
             return Response(status_code=400)
-        try:
-            wanted = loads_request(body) if body else {}
-        except (ValueError, RecursionError) as error:
-            raise BadRequestError(both("请求体不是 JSON", "the body is no JSON")) from error
-        repair = wanted.get("repair", False) if isinstance(wanted, dict) else None
-        if not isinstance(repair, bool):
-            raise BadRequestError(both("repair 须为 true 或 false", "repair has to be true or false"))
         async with running:
             return JsonResponse(await services.memory.index.check(repair=repair))
 
@@ -108,7 +101,10 @@ def memory_routes(services: Services) -> APIRouter:
 async def _fields(request: Request) -> Mapping[str, Json]:
     """The object in a body, empty for none. Raises ClientGoneError and BadRequestError."""
     body = await read_body(request.scope, request.receive, BODY_LIMIT)
-    wanted = loads_request(body) if body else {}
+    try:
+        wanted = loads_request(body) if body else {}
+    except (ValueError, RecursionError) as error:
+        raise BadRequestError(both("请求体不是 JSON", "the body is no JSON")) from error
     if not isinstance(wanted, dict):
         raise BadRequestError(both("请求体须为对象", "the body has to be an object"))
     return wanted

@@ -70,8 +70,9 @@ class Writing:
         self._store_tags(note_id, note.tags)
         self._store_chunks(note_id, notebook, day, note, before if same else [], () if same else before)
 
-    def remove(self, paths: Iterable[str]) -> None:
-        """Take out notes that are no longer there; tags that no note carries go with them."""
+    def remove(self, paths: Iterable[str]) -> int:
+        """Take out notes that are no longer there, and say how many; tags that no note carries go with them."""
+        removed = 0
         for path in paths:
             row = self.connection.execute(
                 "SELECT n.id, b.name FROM notes n JOIN notebooks b ON b.id = n.notebook_id WHERE n.path = ?", (path,)
@@ -85,6 +86,8 @@ class Writing:
             self.notes[number] -= 1
             self.tags.update(tag for (tag,) in self._tags_of(note_id))
             self.connection.execute("DELETE FROM notes WHERE id = ?", (note_id,))
+            removed += 1
+        return removed
 
     def seen(self, path: str, state: FileState) -> None:
         """The file was touched and says what it said before."""

@@ -24,6 +24,9 @@ SETTLE_SECONDS = 0.2
 
 RETRY_SECONDS = 15.0
 
+WIPE_PAUSES = 3.0
+"""After a part of wiping out what was deleted there is nothing of it for so many times as long."""
+
 MAX_URGENT = 20_000
 """Of more changed paths at a time all files are looked at instead."""
 
@@ -80,12 +83,15 @@ class Sync:
         self._again: dict[str, float] = {}
         self._folders: dict[str, int] = {}
         self._glance = False
+        self._hurried = False
         self._scan = True
         self._woken = asyncio.Event()
         self._idle: list[asyncio.Future[None]] = []
+        self._waiting_for_fresh: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
         self._working = asyncio.Lock()
         self._last_scan = 0.0
+        self._wipe_at = 0.0
         self._pause = 0.0
         self._used_rules: NoteRules | None = None
 
@@ -109,6 +115,7 @@ class Sync:
             self._task.cancel()
             await asyncio.wait({self._task})
             self._task = None
+        self._no_hurry()
         self._release(None)
 
     # What others tell.
@@ -117,6 +124,7 @@ class Sync:
         """These files, below the root, may have changed: look at them now."""
         for path in paths:
             self._urgent[path] = None
+            self._hurried = True
         if len(self._urgent) > MAX_URGENT:
             self._urgent.clear()
             self._scan = True
@@ -125,12 +133,21 @@ class Sync:
     def glance(self) -> None:
         """Something may have been written by a tool: look at folders that have changed, now."""
         self._glance = True
+        self._hurried = True
         self._woken.set()
 
     def rescan(self) -> None:
         """Look at all files soon."""
         self._scan = True
         self._woken.set()
+
+    async def fresh(self, seconds: float) -> None:
+        """Wait, for so long at most, until what others told of is in the index. Raises nothing."""
+        if not self._hurried or self._task is None or self._task.done():
+            return
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting_for_fresh.append(waiting)
+        await asyncio.wait([waiting], timeout=seconds)
 
     async def settled(self) -> None:
         """Wait until all that is known to have changed is in the index; raises IndexUnavailableError when it cannot."""
@@ -168,7 +185,10 @@ class Sync:
         while True:
             try:
                 self._pause = 0.0
-                if await self._step():
+                going_on = await self._step()
+                if not (self._glance or self._urgent):
+                    self._no_hurry()
+                if going_on:
                     if self._pause > 0:
                         await self._wait(self._pause)
                     continue
@@ -201,7 +221,15 @@ class Sync:
         if trouble != self.state.trouble:
             log.warning("the memory index cannot be brought up to date (%s); trying again", trouble)
         self.state.trouble = trouble
+        self._no_hurry()
         self._release(error)
+
+    def _no_hurry(self) -> None:
+        self._hurried = False
+        waiting, self._waiting_for_fresh = self._waiting_for_fresh, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
 
     def _release(self, error: Exception | None) -> None:
         waiting, self._idle = self._idle, []
@@ -223,7 +251,8 @@ class Sync:
     def _until_next(self) -> float:
         loop_time = asyncio.get_running_loop().time()
         due = self._last_scan + self._pace().reconcile_seconds
-        return min([due, *self._again.values()]) - loop_time
+        wipe = [self._wipe_at] if self._index.has_deleted else []
+        return min([due, *wipe, *self._again.values()]) - loop_time
 
     async def _step(self) -> bool:
         """Do the most urgent piece of work; false when there is none."""
@@ -246,6 +275,10 @@ class Sync:
                 self.look(await self._bring(paths, rules, self._urgent_back))
             elif self._scan or now - self._last_scan >= pace.reconcile_seconds:
                 await self._look_at_all(rules)
+            elif self._index.has_deleted and now >= self._wipe_at:
+                begun = time.perf_counter()
+                await self._index.wipe()
+                self._wipe_at = now + (time.perf_counter() - begun) * WIPE_PAUSES
             elif self._bulk:
                 begun = time.perf_counter()
                 paths = [self._bulk.popleft() for _ in range(min(pace.batch, len(self._bulk)))]

@@ -58,8 +58,9 @@ class Filter:
         return wanted if wanted.authors or wanted.tags_all or wanted.tags_any else None
 
     def passes(self, record: ChunkRecord) -> bool:
-        """Whether a chunk's note has a wanted author, all of the one tags, and one of the other."""
-        if self.authors and folded(record.author) not in self.authors:
+        """Whether the author has a wanted name in it (6.1), and the note all of the one tags, and one of the other."""
+        author = folded(record.author)
+        if self.authors and not any(name in author for name in self.authors):
             return False
         tags = _folded(record.tags)
         return self.tags_all <= tags and (not self.tags_any or not self.tags_any.isdisjoint(tags))

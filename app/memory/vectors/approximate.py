@@ -29,8 +29,8 @@ from app.memory.vectors.set_files import BUILDING_PREFIX, index_paths
 log = logging.getLogger(__name__)
 
 PROGRAM: Final = Path(__file__).with_name("approximate_program.py")
-PROBES = 48
-"""Lists that are looked at of about 4 for each square root of the vectors; measured in ``bench/memory/scale.py``."""
+PROBES = 32
+"""Lists that are looked at of about 2 for each square root of the vectors; measured in ``bench/memory/scale.py``."""
 
 MOST_PROBES = 256
 RESCORED = 100

@@ -13,11 +13,12 @@ from app.memory.embedders.roster import Embedders, comparable
 from app.memory.index.chunks import clean, embedded_sha
 from app.memory.index.memory_index import MemoryIndex
 from app.memory.vectors.old_store import ImportRefusedError, OldStore, OldText, current_files
-from app.memory.vectors.sets import VectorSets
+from app.memory.vectors.sets import MATRICES, VectorSets
 from app.memory.vectors.vector_set import VectorSet
 
 __all__ = ["ImportRefusedError", "Imported", "Importing"]
 
+CHUNKS_READ = 500
 PROBES = 3
 SAME_MODEL = 0.98
 """Least cosine of a stored vector with the model's own of the same text; below it another model made the store."""
@@ -32,7 +33,7 @@ class Imported:
     missing_files: int = 0
     chunks: int = 0
     matched: int = 0
-    """Texts of the store that are embedded texts of ours, to the byte."""
+    """Texts of the store that are ours: the same words of a note, the same tag, the same name."""
 
     bad_vectors: int = 0
     tags: int = 0
@@ -58,7 +59,7 @@ class Importing:
 
     async def run(self, path: Path, *, write: bool) -> Imported:
         """Look through the store, and take over what can be used if ``write``. Raises ImportRefusedError, OSError."""
-        store = await asyncio.to_thread(OldStore, path, self._sets.database.path.parent)
+        store = await asyncio.to_thread(OldStore, path, self._sets.database.path.parent / MATRICES)
         try:
             return await self._imported(store, write=write)
         finally:
@@ -75,7 +76,7 @@ class Importing:
             ended = True
         dimension = await asyncio.to_thread(store.dimension)
         embedder = self._embedders.current()
-        wanted = await self._wanted()
+        wanted, by_words = await self._wanted()
         found.reason = _unusable(embedder, dimension)
         target: VectorSet | None = None
         if embedder is not None and not found.reason:
@@ -93,7 +94,10 @@ class Importing:
         async for kind, texts in _pages(store, dimension):
             vectors: dict[bytes, Vector] = {}
             for one in texts:
-                sha = embedded_sha(clean(one.text) if kind == "chunks" else one.text)
+                sha = embedded_sha(one.text)
+                if kind == "chunks":
+                    words = embedded_sha(clean(one.text))
+                    sha = by_words.get(words, words)
                 found.chunks += kind == "chunks"
                 found.bad_vectors += one.vector is None
                 if sha not in wanted or sha in seen or one.vector is None:
@@ -109,9 +113,20 @@ class Importing:
         found.to_embed -= found.reused
         return found
 
-    async def _wanted(self) -> set[bytes]:
+    async def _wanted(self) -> tuple[set[bytes], dict[bytes, bytes]]:
+        """The texts of ours, and those of chunks once more by the plain words of the chunk.
+
+        The other store embedded a short note as it is, with its first line and its tag line; ours has the same words
+        with date, author, title and tags above them (D80). What such a vector means is the same, so it is taken over.
+        """
         texts = [*await self._index.tag_notes(), *self._index.notebooks()]
-        return {place.embed_sha for place in await self._index.places()} | {embedded_sha(text) for text in texts}
+        shas = {place.id: place.embed_sha for place in await self._index.places()}
+        by_words: dict[bytes, bytes] = {}
+        ids = list(shas)
+        for begin in range(0, len(ids), CHUNKS_READ):
+            records = await self._index.chunks(ids[begin : begin + CHUNKS_READ])
+            by_words.update((embedded_sha(clean(one.text)), shas[chunk]) for chunk, one in records.items())
+        return {*shas.values(), *map(embedded_sha, texts)}, by_words
 
     async def _target(self, embedder: Embedder, dimension: int, *, write: bool) -> VectorSet | None:
         """The set of the model; where there are no vectors at all yet, and something may be written, a new one."""

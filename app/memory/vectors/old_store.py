@@ -18,6 +18,7 @@ import numpy as np
 from app.errors import VcpError, both
 from app.memory.embedders.embedder import Vector
 from app.memory.vectors.matrix import unit
+from app.memory.vectors.set_files import BUILDING_PREFIX
 
 STORE_NAME = "knowledge_base.sqlite"
 MAX_BYTES = 64 * 1024**3
@@ -141,7 +142,8 @@ class OldStore:
         path = self.path
         log = Path(f"{path}-wal")
         if log.is_file() and log.stat().st_size:
-            self._copy = Path(tempfile.mkdtemp(prefix="importing-", dir=scratch))
+            scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._copy = Path(tempfile.mkdtemp(prefix=BUILDING_PREFIX, dir=scratch))
             path = self._copy / STORE_NAME
             shutil.copyfile(self.path, path)
             shutil.copyfile(log, f"{path}-wal")

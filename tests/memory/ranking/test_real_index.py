@@ -99,7 +99,7 @@ def test_a_chain_goes_through_notebooks_and_names_those_that_are_not_there(tmp_p
             stages = await walk_chain(["反思簇", "无簇"], [1, 1], vector, None, search)
             assert [one.degraded for one in stages] == [False, True]
             assert stages[0].hits[0].text == NOTES["反思簇/逻辑.txt"]
-            assert stages[1].fault == "there is no notebook 无簇"
+            assert stages[1].fault == "没有日记本 无簇 / there is no notebook 无簇"
             by_words = await stage.stage(question, None, "反思簇", 1)
             assert by_words.hits[0].text == stages[0].hits[0].text
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -226,5 +228,53 @@ def test_whoever_asks_and_goes_away_leaves_no_row_that_two_texts_share(tmp_path:
                 vector is not None and np.allclose(vector, own.vectors[text])
                 for text, vector in zip(texts, vectors, strict=True)
             )
+
+    asyncio.run(test())
+
+
+def test_damaged_tables_are_made_anew_and_filled_again(tmp_path: Path) -> None:
+    """11.3: also when the damage is met while the server runs."""
+
+    async def test() -> None:
+        async with installed(tmp_path) as part:
+            notes = {f"小克/{n}.txt": f"[2025-11-27] - 小克\n第{n}天散步。" for n in range(60)}
+            await part.write(notes)
+            await part.fill()
+            await part.sets.heal("nothing is wrong")
+            assert part.sets.serving is not None
+            await part.sets.database.checkpoint()
+            file = tmp_path / "vectors.sqlite"
+            with file.open("r+b") as opened:
+                opened.seek(4096)
+                opened.write(b"\xff" * 40_000)
+            await part.sets.heal("a test")
+            assert part.sets.serving is None
+            assert await part.sets.nearest(np.zeros(4, np.float32), None, 3) == []
+            await part.fill()
+            assert len(await found(part, "散步")) == 10
+            assert (tmp_path / "vectors.sqlite.broken").exists()
+
+    asyncio.run(test())
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with installed(tmp_path) as part:
+            await part.write({"小克/1.txt": WALK})
+            await part.fill()
+            await part.write({"小克/2.txt": BUG})
+
+            def full(*_: object) -> None:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+            serving = part.sets.serving
+            assert serving is not None
+            with monkeypatch.context() as patched:
+                patched.setattr(serving._matrix, "write", full)
+                with pytest.raises(OSError, match="space"):
+                    await part.filling.step()
+            assert await found(part, "散步看到银杏") == ["小克/1.txt"]
+            await part.fill()
+            assert (await found(part, "修好了上传图片时的崩溃"))[0] == "小克/2.txt"
 
     asyncio.run(test())

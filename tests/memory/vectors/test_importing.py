@@ -85,6 +85,25 @@ def test_a_dry_run_writes_nothing_and_the_import_saves_what_the_model_made(tmp_p
     assert [one.name for one in path.iterdir()] == ["knowledge_base.sqlite"]
 
 
+def test_a_note_that_is_one_fragment_in_both_keeps_its_vector(tmp_path: Path) -> None:
+    """The other store embeds first line and tag line as they stand, ours puts them in a header: the same words."""
+    content = "[2025-11-27] - 小克 散步。 Tag: 银杏, 秋天"
+    path = store(tmp_path / "VectorStore", [(content, blob(content)), ("别的", blob("别的"))], {}, {})
+
+    async def test() -> None:
+        async with installed(tmp_path / "home") as part:
+            part.embedder[0] = counting = Counting()
+            await part.write({"小克/1.txt": TAGGED, "小克/2.txt": NOTE})
+            assert (await imported(part, path, write=False)).matched == 1
+            done = await imported(part, path, write=True)
+            assert (done.reused, done.tags) == (1, 0)
+            await part.fill()
+            assert not any("散步" in text for text in counting.asked if "[2025" not in text)
+            assert any("银杏" in text for text in counting.asked)
+
+    asyncio.run(test())
+
+
 def test_vectors_of_another_model_or_dimension_are_never_mixed_in(tmp_path: Path) -> None:
     size = HashingEmbedder().signature.dimension
     other = np.random.default_rng(1).normal(size=size).astype("<f4").tobytes()
@@ -117,7 +136,7 @@ def test_what_stands_in_the_wal_is_read_from_a_copy(tmp_path: Path) -> None:
         async with installed(tmp_path / "home") as part:
             await part.write({"小克/1.txt": TAGGED})
             assert (await imported(part, path, write=False)).chunks == 1
-        assert not list((tmp_path / "home").glob("importing-*"))
+        assert not list((tmp_path / "home" / "vectors").iterdir())
 
     asyncio.run(test())
     assert file.read_bytes() == before
