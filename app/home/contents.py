@@ -31,6 +31,8 @@ _FOLDERS = (
     "VCPTimedResults",
     "VectorStore",
     "dailynote",
+    "knowledge",
+    "memory",
 )
 _LARGE_FOLDERS = ("file", "image")
 _PROGRAM_FILES = frozenset({"package.json", "package-lock.json", "tsconfig.json"})
