@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.config.settings import Settings
 from app.errors import VcpError
 from app.services.embedders_on_demand import EmbeddersOnDemand
+from app.services.in_force import InForce
 from app.services.memory_index import IndexService, NotesPlace
 from app.services.memory_recall import Searching
 from app.services.memory_vectors import VectorsService
@@ -27,9 +27,9 @@ FIRST_SECONDS = 10.0
 """The first question waits so long for the files to be read; what is not read by then comes later."""
 
 
-def knowledge_root(home: Path, _settings: Settings) -> Path:
+def knowledge_root(in_force: InForce) -> Path:
     """The folder whose folders are bases of knowledge."""
-    return home / "knowledge"
+    return in_force.home / "knowledge"
 
 
 KNOWLEDGE = NotesPlace(knowledge_root, Path(".vcp") / "memory" / "knowledge")
@@ -75,7 +75,7 @@ class ColdKnowledge:
 
     async def _open(self) -> Searching | None:
         in_force = self._around.in_force
-        if not await asyncio.to_thread(knowledge_root(in_force.home, in_force.settings).is_dir):
+        if not await asyncio.to_thread(knowledge_root(in_force).is_dir):
             return None
         index = IndexService(in_force, self._around.events, KNOWLEDGE)
         await index.start()

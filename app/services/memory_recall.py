@@ -22,7 +22,6 @@ from app.memory.recall.source import Inform, RecallSource
 from app.observe.bus import EventBus
 from app.prompt.diaries import Notebooks
 from app.services.in_force import InForce
-from app.services.memory_index import notes_root
 
 if TYPE_CHECKING:  # numpy is not paid for before memory is used
     from app.memory.index.records import SearchableIndex
@@ -123,7 +122,7 @@ class Recall:
             )
 
         def notebooks() -> Notebooks:
-            return Notebooks(notes_root(in_force.home, in_force.settings), in_force.settings.diary_max_chars)
+            return Notebooks(in_force.notebooks, in_force.settings.diary_max_chars)
 
         memo_cache: AnswerCache[AiMemoAnswer] = AnswerCache(
             lambda: in_force.settings.aimemo_cache_max_size,

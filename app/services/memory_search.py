@@ -11,7 +11,6 @@ from app.config.small_file import read_small
 from app.errors import BadRequestError, both
 from app.extend import MemorySearch, Remembered
 from app.services.in_force import InForce
-from app.services.memory_index import notes_root
 
 if TYPE_CHECKING:  # numpy is not paid for before memory is used
     from app.services.memory_recall import Searching
@@ -60,7 +59,7 @@ class MemoryForPlugins:
 
     def _texts(self, paths: Sequence[str]) -> list[str]:
         """The contents of notes; empty for one that is gone. Callers have confined the paths to the folder of notes."""
-        root = notes_root(self._in_force.home, self._in_force.settings)
+        root = self._in_force.notebooks
         texts: list[str] = []
         for path in paths:
             try:

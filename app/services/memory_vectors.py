@@ -147,9 +147,7 @@ class VectorsService:
             raise BadRequestError(both("已有一个导入正在进行", "an import is running already"))
         async with self._importing:
             in_force = self._around.in_force
-            importing = Importing(
-                sets, index, self.embedders.embedders, lambda: self._index.place.root(in_force.home, in_force.settings)
-            )
+            importing = Importing(sets, index, self.embedders.embedders, lambda: self._index.place.root(in_force))
             imported = await importing.run(Path(path), write=confirm)
         filling.look_again()
         return _imported(imported, written=confirm)

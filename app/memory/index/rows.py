@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import TYPE_CHECKING
 
 from app.memory.index.chunks import embedded_sha
 from app.memory.index.note_files import FileState
-from app.memory.index.prepared import PreparedChunk, PreparedNote
 from app.memory.index.records import ChunkPlace, IndexChange, NotebookState
+
+if TYPE_CHECKING:  # what prepares notes knows words, which take 30 MB: a home without notes does without
+    from app.memory.index.prepared import PreparedChunk, PreparedNote
 
 _PLACES = """
 SELECT c.id, c.note_id, n.notebook_id, c.ordinal, n.day, c.embed_sha FROM chunks c JOIN notes n ON n.id = c.note_id
@@ -38,11 +41,11 @@ class Writing:
         head, state = note.head, note.state
         day = head.day.toordinal() if head.day is not None else None
         facts: tuple[object, ...] = (notebook, note.sha256, state.size, state.mtime_ns, day, head.author, head.title)
-        facts += (head.body_start, head.tag_line_start, note.fault)
+        facts += (head.has_heading, head.body_start, head.tag_line_start, note.fault)
         if row is None:
             cursor = connection.execute(
-                "INSERT INTO notes (notebook_id, sha256, size, mtime_ns, day, author, title, body_start, "
-                "tag_line_start, fault, path) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO notes (notebook_id, sha256, size, mtime_ns, day, author, title, has_heading, "
+                "body_start, tag_line_start, fault, path) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*facts, note.path),
             )
             note_id = int(cursor.lastrowid or 0)
@@ -54,7 +57,7 @@ class Writing:
             same = self._day_and_words(note_id) == (day, note.name_words, note.tag_words)
             connection.execute(
                 "UPDATE notes SET notebook_id = ?, sha256 = ?, size = ?, mtime_ns = ?, day = ?, author = ?, title = ?, "
-                "body_start = ?, tag_line_start = ?, fault = ? WHERE id = ?",
+                "has_heading = ?, body_start = ?, tag_line_start = ?, fault = ? WHERE id = ?",
                 (*facts, note_id),
             )
             before = [

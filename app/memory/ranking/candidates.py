@@ -173,7 +173,7 @@ class CandidateSearch:
     ) -> None:
         """Bring in the first chunks of notes that the tags have led to."""
         known = {record.note_id for record in pool.records.values()}
-        lacking = [note for note in notes[:TAG_NOTES] if note not in known]
+        lacking = [note for note in notes if note not in known]
         chunks = await self._index.chunks_of_notes(lacking)
         first = [chunk for note in lacking for chunk in chunks.get(note, [])[:CHUNKS_OF_A_NOTE]]
         await self.add(pool, vector, words, first, retrieval, Filter.of(retrieval))
