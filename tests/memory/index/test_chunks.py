@@ -187,6 +187,22 @@ def test_d80_the_embedded_text_has_what_the_note_says_of_itself_and_nothing_else
     assert text[chunk.start : chunk.end] == text  # what is injected keeps its lines and its emoji
 
 
+def test_d80_a_change_of_the_first_line_of_the_body_touches_that_line_s_chunk_only() -> None:
+    """It is the title of a note without a heading, but not part of what the other chunks embed."""
+    rng = random.Random(5)
+    body = [line(rng) for _ in range(60)]
+
+    def embedded(*lines: str) -> set[str]:
+        text = "\n".join(("[2025-11-27] - 小克", *lines, *body, "Tag: 吃"))
+        head = read_note_head(text, "x.txt")
+        return {embedded_text(head, read_tags(text), text, chunk) for chunk in cut_text(text)}
+
+    before = embedded("今天吃了火锅。")
+    assert len(before) > 3
+    assert len(embedded("昨天吃了烤鸭。") - before) == 1
+    assert all("火锅" in text for text in embedded("# 火锅", "今天吃了。"))  # a heading is what the note says of itself
+
+
 def test_a_note_that_is_a_head_only_is_embedded_by_it() -> None:
     text = "[2025-11-27] - 小克\nTag: 空"
     (chunk,) = cut_text(text)
