@@ -22,7 +22,7 @@ from app.memory.index.records import ChunkPlace, IndexChange
 from app.memory.vectors import tables
 from app.memory.vectors.approximate import MOST_CANDIDATES
 from app.memory.vectors.chunk_table import ChunkTable
-from app.memory.vectors.matrix import best, scores_of
+from app.memory.vectors.matrix import are_cosines, best, scores_of
 from app.memory.vectors.missing import MissingVectors
 from app.memory.vectors.set_files import remove_set, remove_strays
 from app.memory.vectors.vector_set import VectorSet
@@ -163,19 +163,23 @@ class VectorSets:
         if len(rows) <= self._exact_vectors() or count > MOST_CANDIDATES:
             approximate = None
 
-        def search() -> list[tuple[int, float]]:
+        def search() -> list[tuple[int, float]] | None:
             kept = slice(None) if approximate is None else approximate.candidates(query, rows, marks, count)
             near, scores = ids[kept], scores_of(matrix, query, rows[kept])
-            return [(int(near[one]), float(scores[one])) for one in best(scores, limit)]
+            sound = are_cosines(scores)
+            return [(int(near[one]), float(scores[one])) for one in best(scores, limit)] if sound else None
 
-        return await asyncio.to_thread(search)
+        found = await asyncio.to_thread(search)
+        if found is None:
+            serving.doubt(self._changed)
+        return found or []
 
     async def cosines(self, query: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
         """See ``VectorSearch``."""
         found, matrix = await self.of_chunks(chunk_ids)
         if not found or query.shape != (matrix.shape[1],):
             return {}
-        return dict(zip(found, (matrix @ query).tolist(), strict=True))
+        return dict(zip(found, scores_of(matrix, query, np.arange(len(found))).tolist(), strict=True))
 
     async def of_chunks(self, chunk_ids: Sequence[int]) -> tuple[list[int], Matrix]:
         """See ``VectorSearch``."""
@@ -215,8 +219,8 @@ class VectorSets:
             rows.update(await serving.add({bytes.fromhex(sha): vector for sha, vector in embedded.vectors.items()}))
             await self.kept(serving, rows)
         matrix = serving.rows
-        found = (rows.get(shas[text]) if text in shas else None for text in texts)
-        return [None if row is None else np.array(matrix[row]) for row in found]
+        places = (rows.get(shas[text]) if text in shas else None for text in texts)
+        return [None if row is None else np.array(matrix[row]) for row in places]
 
     async def nearest_tags(self, query: Vector, limit: int) -> list[tuple[str, float]]:
         """See ``VectorSearch``."""
@@ -224,8 +228,7 @@ class VectorSets:
         if serving is None or query.shape != (serving.dimension,):
             return []
         names, rows = await self._tags()
-        matrix = serving.rows
-        scores = await asyncio.to_thread(scores_of, matrix, query, rows)
+        scores = await asyncio.to_thread(scores_of, serving.rows, query, rows)
         return [(names[one], float(scores[one])) for one in best(scores, limit)]
 
     # ------------------------------------------------------------------ what filling does
@@ -237,8 +240,7 @@ class VectorSets:
 
     def with_vectors(self) -> list[int]:
         """All chunks that have a vector."""
-        found: list[int] = self._table.id[self._table.with_vectors(None)].tolist()
-        return found
+        return [int(one) for one in self._table.id[self._table.with_vectors(None)]]
 
     def places(self) -> int:
         """Chunks that there are."""
@@ -342,9 +344,8 @@ class VectorSets:
     def embedder_of(self, one: VectorSet) -> Embedder | None:
         """The model that makes vectors like those of a set, None where it is there no more."""
         current = self._embedders.current()
-        if current is not None and comparable(current.signature, one.signature):
-            return current
-        return self._embedders.of(one.signature)
+        fits = current is not None and comparable(current.signature, one.signature)
+        return current if fits else self._embedders.of(one.signature)
 
     def _index_changed(self, change: IndexChange) -> None:
         if self._changes is not None:
@@ -385,11 +386,10 @@ class VectorSets:
         if known is not None and known[0] == self.version:
             return known[1], known[2]
         version, serving = self.version, self.serving
-        tags = list(await self._index.tag_notes())
-        rows = {} if serving is None else await serving.rows_of([embedded_sha(tag) for tag in tags])
-        pairs = [(tag, rows[sha]) for tag in tags if (sha := embedded_sha(tag)) in rows]
-        names = [tag for tag, _ in pairs]
-        places = np.asarray([row for _, row in pairs], np.int64)
+        shas = {tag: embedded_sha(tag) for tag in await self._index.tag_notes()}
+        rows = {} if serving is None else await serving.rows_of(shas.values())
+        pairs = [(tag, rows[sha]) for tag, sha in shas.items() if sha in rows]
+        names, places = [tag for tag, _ in pairs], np.asarray([row for _, row in pairs], np.int64)
         self._tag_rows = version, names, places
         return names, places
 
