@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 
@@ -214,3 +215,14 @@ def test_hashes_are_of_the_embedded_text() -> None:
     assert embedded_sha("\ud800")  # never raises
     assert clean("a\t\n 😀❤️ b") == "a b"
     assert Chunk(0, 0, 1, 1) == Chunk(0, 0, 1, 1)
+
+
+@pytest.mark.parametrize("text", ["公园" + 100_000 * "\n", "公园" + 50_000 * " \t\n", 4_000 * "a\n"])
+def test_a_note_of_nothing_but_short_lines_takes_little_memory(text: str) -> None:
+    """Eight MiB of line ends took 1.4 GB."""
+    tracemalloc.start()
+    try:
+        cut_text(text)
+        assert tracemalloc.get_traced_memory()[1] < 40 * len(text)
+    finally:
+        tracemalloc.stop()
