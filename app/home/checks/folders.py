@@ -25,6 +25,7 @@ _FOLDERS = (
     ("Agent", USED),
     ("TVStxt", USED),
     ("Plugin", USED),
+    ("knowledge", USED),
     ("memory", USED),
     (".vcp/memory", MADE_OF_NOTES),
     (".vcp/trash", DELETED),
