@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import secrets
@@ -291,8 +292,13 @@ def _members(path: Path) -> Iterator[Iterator[tuple[tarfile.TarInfo, IO[bytes] |
             yield info, archive.extractfile(info) if _is_plain_file(info) else None
 
     try:
-        with tarfile.open(path, "r|gz", errors="surrogateescape") as archive:
+        with (
+            gzip.open(path, "rb") as unpacked,
+            tarfile.open(fileobj=unpacked, mode="r|", errors="surrogateescape") as archive,
+        ):
             yield each(archive)
+            while unpacked.read(BLOCK_BYTES):  # to the end of the file, where the checksum of all of it stands
+                pass
     except (tarfile.TarError, EOFError, zlib.error, OverflowError, UnicodeError, ValueError) as error:
         raise _unreadable(path, error) from error
     except OSError as error:

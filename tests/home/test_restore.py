@@ -111,8 +111,9 @@ def test_a_folder_of_the_home_that_is_a_link_to_the_outside_is_not_followed(tmp_
         lambda data: b"",
         lambda data: b"no archive at all",
         lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 0xFF]) + data[len(data) // 2 + 1 :],
+        lambda data: data[:-6] + bytes([data[-6] ^ 0xFF]) + data[-5:],
     ],
-    ids=["half", "empty", "foreign", "one byte"],
+    ids=["half", "empty", "foreign", "one byte", "checksum"],
 )
 def test_a_damaged_archive_is_refused_before_anything_is_touched(
     tmp_path: Path, damage: Callable[[bytes], bytes]
