@@ -17,7 +17,7 @@ from app.extend import Access, Body, DeclaredRoute, PluginContext, PromptContext
 from app.protocol.json_text import strict_json
 
 from .description import DescriptionError, Rules, describe
-from .media import MEDIA_LIMIT, UNCONFIGURED, Medium, decoded, described, failure, fingerprint, media_in
+from .media import MEDIA_LIMIT, UNCONFIGURED, Medium, decoded, described, failure, fingerprint, has_media, media_in
 from .transcriptions import Transcriptions, iso
 
 PREFIXES = ("/admin_api/multimodal-cache", "/admin_api/image-cache")
@@ -46,6 +46,10 @@ class ImageProcessor:
             context.clock,
             context.log,
         )
+
+    def wants(self, body: Body, _context: PromptContext) -> bool:
+        """Whether there are media, and descriptions are asked for."""
+        return self._rules.wanted and has_media(body["messages"])
 
     async def process(self, body: Body, _context: PromptContext) -> Body:
         """The body with descriptions in place of media; as it is where nobody has asked for descriptions."""

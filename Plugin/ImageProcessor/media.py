@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,17 +44,26 @@ class Medium:
 
 def media_in(messages: Sequence[Message]) -> list[Medium]:
     """All media of user messages, in order."""
-    found: list[Medium] = []
+    return [
+        Medium(place, number, match[0].removesuffix("base64,"), match.string[match.end() :])
+        for place, number, match in _places(messages)
+    ]
+
+
+def has_media(messages: Sequence[Message]) -> bool:
+    """Whether there is one; nothing is copied."""
+    return any(True for _ in _places(messages))
+
+
+def _places(messages: Sequence[Message]) -> Iterator[tuple[int, int, re.Match[str]]]:
     for place, message in enumerate(messages):
         content = message.get("content")
         if message.get("role") != "user" or not isinstance(content, list):
             continue
         for number, part in enumerate(content):
-            uri = _uri(part)
-            match = _DATA_URI.match(uri) if uri else None
+            match = _DATA_URI.match(_uri(part))
             if match is not None:
-                found.append(Medium(place, number, match[0].removesuffix("base64,"), uri[match.end() :]))
-    return found
+                yield place, number, match
 
 
 def _uri(part: object) -> str:

@@ -39,10 +39,15 @@ class VcpTavern:
         self._presets = PresetFiles(context.store_dir / "presets", folder, time.monotonic, context.log)
         self._times = ChatTimes(context.store_dir / "chat_times.json", context.log)
 
+    def wants(self, body: Body, _context: PromptContext) -> bool:
+        """Whether a preset is asked for."""
+        place = _first_system(body["messages"])
+        return place >= 0 and _taken(body["messages"][place]) is not None
+
     def process(self, body: Body, _context: PromptContext) -> Body:
         """The body with the preset of its first system message; a plain method, since it reads files."""
         messages: list[Message] = body["messages"]
-        place = next((place for place, message in enumerate(messages) if is_system(message)), -1)
+        place = _first_system(messages)
         found = _taken(messages[place]) if place >= 0 else None
         if found is None:
             return body
@@ -130,6 +135,11 @@ class VcpTavern:
 
 def _error(status: int, told: str, details: str = "") -> Response:
     return JSONResponse({"error": f"{told}: {details}" if details else told}, status)
+
+
+def _first_system(messages: list[Message]) -> int:
+    """Where the first system message stands; -1 without one."""
+    return next((place for place, message in enumerate(messages) if is_system(message)), -1)
 
 
 def _taken(message: Message) -> tuple[Message, str, bool] | None:

@@ -153,6 +153,14 @@ class InProcessPlugin(Protocol):
     async def start(self) -> None:
         """Called once before anything else; an exception leaves the plugin out."""
 
+    def wants(self, body: Body, context: PromptContext) -> bool:
+        """Whether ``process`` is to be asked about this body; without this method it always is.
+
+        A plain method that runs in the loop on the body itself, so it only reads and takes no time. What it spares is
+        the copy of the body and the check of what comes back.
+        """
+        ...
+
     async def process(self, body: Body, context: PromptContext) -> Body:
         """A preprocessor's step, at the ``stage`` that the manifest names; returns the body to go on with.
 

@@ -112,13 +112,25 @@ class LoadedPlugin:
             self.prompts = checked_prompts(self, await self._run("prompts"))
 
     async def process(self, body: Body, context: PromptContext) -> Body:
-        """The preprocessor's step; raises when it fails or returns no body."""
+        """The preprocessor's step; raises when it fails or returns no body.
+
+        A body that the plugin does not want is neither copied nor checked: long conversations pass for nothing.
+        """
+        if self.offers("wants") and not await self._tools.watch.stepped(self._shown_name, self._wants(body, context)):
+            return body
         copied = copy.deepcopy(body)  # one that fails half-way, or too late, must not have changed the original
         changed = await self._run("process", copied, context)
         if not isinstance(changed, dict):
             raise TypeError(f"process() returned {type(changed).__name__}, not the body")
         checked_json(changed, BODY_LIMIT)
         return changed
+
+    async def _wants(self, body: Body, context: PromptContext) -> bool:
+        with self._at_work:
+            wanted = getattr(self._instance, "wants")(body, context)  # noqa: B009 - a plugin's own method
+        if not isinstance(wanted, bool):
+            raise TypeError(f"wants() returned {type(wanted).__name__}, not True or False")
+        return wanted
 
     async def call(self, call: ToolCall, context: CallContext) -> ToolResult:
         """The result of a tool call; raises what the plugin raises, PluginTimeoutError, NotJsonError."""

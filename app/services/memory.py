@@ -6,14 +6,16 @@ numpy and what is built on it are imported by the functions that first need them
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import httpx
 
 from app.config.model_redirect import ModelRedirect
-from app.extend import Lifecycle, PlaceholderSource, Preprocessor, RouteSource
+from app.errors import NotFoundError, both
+from app.extend import Json, Lifecycle, PlaceholderSource, Preprocessor, RouteSource
 from app.hub.hub import Hub
 from app.observe.bus import EventBus
 from app.services.completions import PlainCompletions
@@ -21,6 +23,7 @@ from app.services.embedders_on_demand import EmbeddersOnDemand
 from app.services.in_force import InForce
 from app.services.memory_index import IndexService
 from app.services.memory_knowledge import ColdKnowledge
+from app.services.memory_readings import memory_readings
 from app.services.memory_recall import Recall, Searching
 from app.services.memory_search import MemoryForPlugins
 from app.services.memory_vectors import VectorsService
@@ -28,6 +31,10 @@ from app.upstream.client import UpstreamClient
 
 if TYPE_CHECKING:
     from app.memory.embedders.rerankers.reranker import Reranker
+
+
+MEASURED_TOKENS = 1_000_000
+"""More than the fragments of a question have: no budget cuts what is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,27 @@ class Memory:
         )
         self.placeholders += (self.recall.source,)
         self._made: Searching | None = None
+
+    def readings(self) -> Mapping[tuple[str, ...], float]:
+        """Numbers for ``/metrics``, by what they count."""
+        return memory_readings(self.index, self.vectors, self.recall)
+
+    async def measured(self, questions: int, seed: int) -> dict[str, Json]:
+        """How well and how quickly the notes are found, asked with sentences of theirs (11.30)."""
+        from app.memory.recall.own_questions import measured
+
+        index, parts = self.index.index, self._searching()
+        if index is None or parts is None:
+            raise NotFoundError(both("记忆功能未启用（Memory=false）", "memory is switched off (Memory=false)"))
+        in_force = self._around.in_force
+        return await measured(
+            index,
+            parts.ranking.retriever,
+            datetime.now(in_force.zone()),
+            questions=questions,
+            seed=seed,
+            max_tokens=MEASURED_TOKENS,
+        )
 
     def _searching(self) -> Searching | None:
         """What declarations are answered from; None while the index is not open."""

@@ -25,6 +25,7 @@ from app.services.in_force import InForce
 
 if TYPE_CHECKING:  # numpy is not paid for before memory is used
     from app.memory.index.records import SearchableIndex
+    from app.memory.recall.cache import AnswerCache
     from app.memory.recall.parts import RecallParts, RecallRules
     from app.memory.recall.recaller import Recaller
     from app.memory.vectors.search import VectorSearch
@@ -72,6 +73,7 @@ class Recall:
         self._knowledge = knowledge
         self._making = threading.Lock()
         self._made: Recaller | None = None
+        self._caches: tuple[AnswerCache[Any], ...] = ()
 
         def inform() -> Inform | None:
             if not hub().count(ClientType.VCP_INFO):
@@ -91,6 +93,10 @@ class Recall:
             if self._made is None:
                 self._made = self._make()
             return self._made
+
+    def cache_use(self) -> tuple[int, int]:
+        """How often an answer was kept already, and how often it was not."""
+        return sum(cache.hits for cache in self._caches), sum(cache.misses for cache in self._caches)
 
     async def explain(self, texts: Sequence[str], messages: Sequence[Mapping[str, Any]]) -> Json:
         """Why the declarations in operator text become what they become; raises BadRequestError without memory."""
@@ -134,6 +140,7 @@ class Recall:
             lambda: in_force.settings.rag_cache_ttl_ms / 1000,
             time.monotonic,
         )
+        self._caches = memo_cache, cache
         return Recaller(
             self._once(),
             self._cold,

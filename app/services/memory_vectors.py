@@ -6,7 +6,6 @@ import asyncio
 import importlib
 import logging
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,13 +106,6 @@ class VectorsService:
             "trouble": filling.trouble or sets.fault,
             "waiting": _waiting(filling),
         }
-
-    def readings(self) -> Mapping[tuple[str, ...], float]:
-        """Numbers for ``/metrics``, by what they count."""
-        status = self.status()
-        names = ("vectors", "pending", "bytes", "embedded", "textsPerSecond", "cacheHits", "cacheMisses")
-        found = {(name,): status.get(name, 0) for name in names}
-        return {key: float(value) for key, value in found.items() if isinstance(value, int | float)}
 
     def reembed(self, *, confirm: bool) -> dict[str, Json]:
         """What a change of model would cost, and the word of a person that it may (11.4).

@@ -37,7 +37,7 @@ def server_metrics(
     processes: Processes,
     upstreams: Callable[[], Sequence[UpstreamStatus]],
     clients: Callable[[ClientType], int],
-    vectors: Callable[[], Mapping[tuple[str, ...], float]],
+    memory: Callable[[], Mapping[tuple[str, ...], float]],
 ) -> Metrics:
     """The numbers of ``/metrics``: counts of events, and the states that these callables tell."""
     metrics = Metrics(time.monotonic)
@@ -63,7 +63,9 @@ def server_metrics(
         lambda: {(kind.value,): clients(kind) for kind in ClientType},
         labels=("type",),
     )
-    metrics.watch("vcp_memory", "Vectors of notes: how many, how many are missing, …", vectors, labels=("what",))
+    metrics.watch(
+        "vcp_memory", "Notes, vectors, what waits, how old, how often a cache helped.", memory, labels=("what",)
+    )
     return metrics
 
 

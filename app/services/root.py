@@ -218,7 +218,7 @@ class Services:
             processes=self._processes,
             upstreams=lambda: self.upstream.status(),
             clients=connected.count,
-            vectors=self.memory.vectors.readings,
+            memory=self.memory.readings,
         )
         self._reloader = Reloader(self, self.events)
         self._watcher = self._file_watcher(pace)

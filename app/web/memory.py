@@ -33,6 +33,13 @@ _REEMBED = described(
     (400, 404, 408, 413),
 )
 
+_BENCH = described(
+    "application/json",
+    {"type": "object", "properties": {"questions": {"type": "integer"}, "seed": {"type": "integer"}}},
+    "How many sentences of notes are asked (100, at most 500), and which ones",
+    (400, 404, 408, 413, 503),
+)
+
 _IMPORT = described(
     "application/json",
     {
@@ -95,6 +102,20 @@ def memory_routes(services: Services) -> APIRouter:
             raise BadRequestError(both("path 须为路径", "path has to be a path"))
         return JsonResponse(await services.memory.vectors.import_store(path, confirm=_yes(wanted, "confirm")))
 
+    @router.post(
+        "/v1/memory/bench",
+        summary="How well and how quickly the notes are found, asked with sentences of theirs",
+        openapi_extra=_BENCH,
+    )
+    async def bench(request: Request) -> Response:
+        try:
+            wanted = await _fields(request)
+        except ClientGoneError:
+            return Response(status_code=400)
+        questions, seed = _number(wanted, "questions", 100), _number(wanted, "seed", 1)
+        async with running:
+            return JsonResponse(await services.memory.measured(questions, seed))
+
     return router
 
 
@@ -114,4 +135,11 @@ def _yes(wanted: Mapping[str, Json], name: str) -> bool:
     value = wanted.get(name, False)
     if not isinstance(value, bool):
         raise BadRequestError(both(f"{name} 须为 true 或 false", f"{name} has to be true or false"))
+    return value
+
+
+def _number(wanted: Mapping[str, Json], name: str, default: int) -> int:
+    value = wanted.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31:
+        raise BadRequestError(both(f"{name} 须为正整数", f"{name} has to be a whole number above 0"))
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -305,3 +306,56 @@ def test_with_debug_mode_a_turn_with_steps_is_dumped_like_any_other(alone: Path)
     asyncio.run(sent(alone, "hi", config=("DebugMode=true",)))
     names = {path.name.partition("-")[0] for path in (alone / "DebugLog").iterdir()}
     assert {"LogInput", "LogAfterVariableProcessing", "LogAfterPreprocessors"} <= names
+
+
+WANTING = """
+class P:
+    def wants(self, body, context):
+        text = body["messages"][-1]["content"]
+        return "yes" if text == "odd" else "please" in text
+    def process(self, body, context):
+        body["messages"][-1]["content"] += "!"
+        return body
+def create(context):
+    return P()
+"""
+
+
+class Uncopied:
+    """What fails when it is copied, and is no JSON either."""
+
+    def __deepcopy__(self, memo: object) -> Uncopied:
+        raise AssertionError("the body was copied")
+
+
+def test_a_body_that_a_step_does_not_want_is_neither_copied_nor_checked(alone: Path) -> None:
+    write_step(alone, "X", WANTING)
+
+    async def main() -> None:
+        async with ScriptedUpstream([say("ok")]) as up, running(alone, up.base_url) as server:
+            (step,) = server.services.in_process.preprocessors()
+            body: Body = {"messages": [{"role": "user", "content": "hi"}], "deep": [Uncopied()]}
+            context = PromptContext("m", body["messages"], 1)
+            assert await step.process(body, context) is body
+            wanted: Body = {"messages": [{"role": "user", "content": "please"}]}
+            changed = await step.process(wanted, context)
+            assert (changed["messages"][0]["content"], wanted["messages"][0]["content"]) == ("please!", "please")
+            with pytest.raises(TypeError, match="not True or False"):
+                await step.process({"messages": [{"role": "user", "content": "odd"}]}, context)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("plugin", ["VCPTavern", "ImageProcessor"])
+def test_turns_without_trigger_or_media_pay_nothing_for_the_plugins_that_come_along(plugin: str, alone: Path) -> None:
+    shutil.copytree(Path(__file__).parents[2] / "Plugin" / plugin, alone / "Plugin" / plugin)
+    config = ("MultiModalModel=m", "MultiModalPrompt=p")
+
+    async def main() -> None:
+        async with ScriptedUpstream([say("ok")]) as up, running(alone, up.base_url, config=config) as server:
+            (step,) = [one for one in server.services.in_process.preprocessors() if one.name == plugin]
+            messages = [system("S"), {"role": "user", "content": [{"type": "text", "text": "看"}]}]
+            body: Body = {"messages": messages, "deep": [Uncopied()]}
+            assert await step.process(body, PromptContext("m", messages, 1)) is body
+
+    asyncio.run(main())

@@ -146,6 +146,7 @@ def test_blocks_come_back_as_they_were_written(contents: list[str]) -> None:
     ],
 )
 def test_the_author_gives_folder_and_signature(maid: str, folder: str, signature: str) -> None:
+    """G11."""
     assert split_author(maid) == (folder, signature)
 
 
@@ -176,6 +177,7 @@ def test_the_author_gives_folder_and_signature(maid: str, folder: str, signature
     ],
 )
 def test_a_folder_name_is_cleaned(name: str, folder: str) -> None:
+    """G12."""
     assert safe_folder(name) == folder
 
 
@@ -213,6 +215,7 @@ def test_a_folder_is_one_harmless_component_and_stays_the_same(name: str) -> Non
     ],
 )
 def test_a_date_is_normalised(date: str, normal: str) -> None:
+    """G10."""
     assert normalise_date(date) == normal
 
 

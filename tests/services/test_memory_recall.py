@@ -1,4 +1,4 @@
-"""Recall through a real server: files on disk, the index, the prompt that reaches the model (D9, D79; 11.29)."""
+"""Recall through a real server: files, the index, the prompt that the model gets (D9, D79; 11.21, 11.22, 11.29)."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_vectors_begin_with_the_first_note_and_are_shown(tmp_path: Path) -> None
             status = service.status()
             assert status["ready"] is True
             assert str(status["serving"]).startswith("hashing")
-            assert service.readings()[("vectors",)] == 2
+            assert memory.readings()[("vectors",)] == 2
             assert service.reembed(confirm=True) == {"waiting": None, "confirmed": False, "building": None}
             filling = service.filling
             assert filling is not None
@@ -92,7 +92,12 @@ def test_a_running_server_fills_vectors_and_answers_commands(
             await until(lambda: server.services.memory.vectors.status()["vectors"] == 2)
             status = (await server.client.get("/v1/memory/status")).json()["vectors"]
             assert (status["ready"], status["pending"], status["waiting"]) == (True, 0, None)
-            assert 'vcp_memory{what="vectors"} 2.0' in server.services.metrics.text().decode()
+            told = (await server.client.get("/metrics")).text  # 11.31: queues, caches, staleness, throughput
+            for name, number in (("vectors", 2), ("pending", 0), ("notes", 1), ("chunks", 1), ("waitingNotes", 0)):
+                assert f'vcp_memory{{what="{name}"}} {number}.0' in told
+            for name in ("staleSeconds", "textsPerSecond", "cacheHits", "cacheMisses", "embedded", "bytes"):
+                assert f'vcp_memory{{what="{name}"}} ' in told
+            assert 'vcp_memory{what="resultCacheMisses"} 0.0' in told
             filling = server.services.memory.vectors.filling
             assert filling is not None
             filling.unconfirmed = Reembedding("m|8|", "m", 3000, 1_000_000, 0.13)

@@ -67,6 +67,7 @@ def test_it_holds_every_route_and_says_which_are_open(tmp_path: Path) -> None:
         "/v1/memory/explain": True,
         "/v1/memory/reembed": True,
         "/v1/memory/import": True,
+        "/v1/memory/bench": True,
         "/healthz": False,
         "/readyz": False,
         "/plugin-callback/{plugin}/{task}": False,

@@ -21,12 +21,12 @@ SMALLEST_DEVIATION = 0.005
 FEWEST_PAIRS = 200
 
 
-def calibrated(cosine: float, calibration: Calibration, anchor: float = ANCHOR_DEVIATIONS) -> float:
-    """The value of a cosine, 0..1: 0.6 for ``anchor`` deviations above chance, 0.1 for each one more or less (2.6)."""
+def calibrated(cosine: float, calibration: Calibration) -> float:
+    """The gate value of a cosine, 0..1: 0.6 for three deviations above chance, 0.1 for each one more or less (2.6)."""
     if not math.isfinite(cosine):
         return 0.0
     deviations = (cosine - calibration.mean) / max(calibration.deviation, SMALLEST_DEVIATION)
-    return min(1.0, max(0.0, ANCHOR + STEP * (deviations - anchor)))
+    return min(1.0, max(0.0, ANCHOR + STEP * (deviations - ANCHOR_DEVIATIONS)))
 
 
 def raw(value: float, calibration: Calibration) -> float:

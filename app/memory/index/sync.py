@@ -49,9 +49,14 @@ class SyncPace:
 
 @dataclass(slots=True)
 class SyncState:
-    """How far the syncing is (11.31). ``scanned_at`` is in seconds since the epoch, 0 before the first scan is done."""
+    """How far the syncing is (11.31). ``scanned_at`` and ``stale_since`` are seconds since the epoch.
+
+    ``scanned_at`` is 0 before the first scan is done; ``stale_since`` says since when something waits, 0 while nothing
+    does.
+    """
 
     pending: int = 0
+    stale_since: float = 0.0
     scanned_at: float = 0.0
     scan_seconds: float = 0.0
     indexed: int = 0
@@ -125,6 +130,8 @@ class Sync:
         for path in paths:
             self._urgent[path] = None
             self._hurried = True
+        if self._urgent:
+            self.state.stale_since = self.state.stale_since or self._clock()  # also while nothing can be written
         if len(self._urgent) > MAX_URGENT:
             self._urgent.clear()
             self._scan = True
@@ -285,11 +292,15 @@ class Sync:
                 self._bulk.extendleft(reversed(await self._bring(paths, rules, self._bulk.extend)))
                 self._pause = (time.perf_counter() - begun) * (1 / pace.share - 1)
             else:
-                self.state.pending = len(self._again)
+                self._waits(len(self._again))
                 return False
-            self.state.pending = len(self._urgent) + len(self._bulk) + len(self._again)
+            self._waits(len(self._urgent) + len(self._bulk) + len(self._again))
             self.state.trouble = ""
             return True
+
+    def _waits(self, notes: int) -> None:
+        self.state.pending = notes
+        self.state.stale_since = (self.state.stale_since or self._clock()) if notes else 0.0
 
     def _urgent_back(self, paths: Iterable[str]) -> None:
         self._urgent.update(dict.fromkeys(paths))

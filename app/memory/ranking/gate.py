@@ -20,13 +20,6 @@ from app.memory.vectors.search import VectorSearch
 
 DEFAULT_THRESHOLD = 0.6
 
-OPENING_DEVIATIONS = 2.0
-"""How far above chance a question is that opens a gate with the default threshold.
-
-Three, as two texts that say the same (memory.md 2.6), kept out 94 of 100 questions that a note does answer, measured on
-diaries of seed 1; two let more than half of them in and keep out nine of ten that nothing answers.
-"""
-
 CENTROID_ROWS = 1_000
 """Chunks of a notebook that its centroids are made of, evenly taken."""
 
@@ -102,7 +95,7 @@ class Gates:
         if not self._options().raw_gate:
             signals.append(("chunk", nearest))
         by, raw = max(signals, key=lambda signal: signal[1])
-        value = raw if self._options().raw_gate else calibrated(raw, self._vectors.calibration(), OPENING_DEVIATIONS)
+        value = raw if self._options().raw_gate else calibrated(raw, self._vectors.calibration())
         return GateValue(notebook, value, raw, by, self.threshold(notebook))
 
     async def _nearest(self, notebook: str, vector: Vector) -> float:

@@ -117,7 +117,7 @@ class Retrieved:
 
 @dataclass(frozen=True, slots=True)
 class GateValue:
-    """How near a notebook is to the question (2.6): 0 to 1 where 0.6 means two deviations above chance.
+    """How near a notebook is to the question (2.6): 0 to 1 where 0.6 means three deviations above chance.
 
     ``by`` says which signal was the strongest: ``name``, ``tags``, ``centroid``, ``chunk``; ``raw`` is its cosine.
     Without vectors it is ``words``, and ``raw`` the part of the question's words that one chunk has.

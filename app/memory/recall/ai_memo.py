@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +90,7 @@ class AiMemo:
         self._rules = rules
         self._cache = cache
         self._running = 0
-        self._freed = asyncio.Condition()
+        self._waiting: deque[asyncio.Future[None]] = deque()
 
     @property
     def configured(self) -> bool:
@@ -178,22 +179,41 @@ class AiMemo:
 
 
 class _Place:
-    """A place among the batches that are asked for at a time; the number is asked of the settings of now."""
+    """A place among the batches that are asked for at a time; the number is asked of the settings of now.
+
+    Leaving waits for nothing, so a turn that is cancelled at any moment gives its place to the next.
+    """
 
     def __init__(self, owner: AiMemo) -> None:
         self._owner = owner
 
     async def __aenter__(self) -> None:
         owner = self._owner
-        async with owner._freed:
-            await owner._freed.wait_for(lambda: owner._running < max(1, owner._rules().at_once))
-            owner._running += 1
+        while owner._running >= max(1, owner._rules().at_once):
+            turn = asyncio.get_running_loop().create_future()
+            owner._waiting.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._wake()  # it was this one's turn: the next one's now
+                elif turn in owner._waiting:
+                    owner._waiting.remove(turn)
+                raise
+        owner._running += 1
+        self._wake()  # the limit may have grown meanwhile
 
     async def __aexit__(self, *_: object) -> None:
+        self._owner._running -= 1
+        self._wake()
+
+    def _wake(self) -> None:
         owner = self._owner
-        owner._running -= 1
-        async with owner._freed:
-            owner._freed.notify_all()
+        while owner._waiting and owner._running < max(1, owner._rules().at_once):
+            turn = owner._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
 
 
 def filled(prompt: str, values: Mapping[str, str]) -> str:

@@ -65,7 +65,7 @@ class AiMemoModel:
                 why = type(error).__name__
                 continue
             if status == 200:
-                return _text_of(data)
+                return await asyncio.to_thread(_text_of, data)
             why = f"HTTP {status}"
             if status not in AGAIN:
                 break

@@ -22,7 +22,8 @@ def blocks_of(reply: str, corpus: str) -> tuple[str, ...]:
     """The remembered blocks of one reply without their brackets; empty for "nothing found".
 
     Quotes in JSON, as our prompt asks for, count where they stand in the corpus, blanks aside; what a model made up is
-    left out. Other replies follow the contract of the reference: blocks in double brackets, else the whole reply.
+    left out, and of a reply that was cut off what is whole counts. Other replies follow the contract of the reference:
+    blocks in double brackets, else the whole reply.
     """
     reply = without_repeated_tail(reply[:MAX_REPLY_CHARS]).strip()
     quotes = _quotes(reply)
@@ -96,13 +97,14 @@ def _in_brackets(text: str) -> Iterator[str]:
 def _quotes(reply: str) -> list[tuple[str, str]] | None:
     """The (file, quote) pairs of a reply in JSON; None where it is none."""
     begin, end = reply.find("{"), reply.rfind("}")  # a fence or a word may stand around it
-    if begin < 0 or end < begin or "[[" in reply[:begin]:
+    if begin < 0 or "[[" in reply[:begin]:
         return None
     try:
         value = json.loads(reply[begin : end + 1])
     except (ValueError, RecursionError):
-        return None
-    memories = value.get("memories") if isinstance(value, dict) else None
+        memories: object = list(_whole_objects(reply, begin)) if '"memories"' in reply else None
+    else:
+        memories = value.get("memories") if isinstance(value, dict) else None
     if not isinstance(memories, list):
         return None
     pairs = [(item.get("file"), item.get("quote")) for item in memories if isinstance(item, dict)]
@@ -111,3 +113,16 @@ def _quotes(reply: str) -> list[tuple[str, str]] | None:
         for file, quote in pairs
         if isinstance(quote, str) and quote.strip()
     ]
+
+
+def _whole_objects(reply: str, begin: int) -> Iterator[object]:
+    """The objects of a list that was cut off, as by the limit of an answer: those that are whole."""
+    decoder = json.JSONDecoder()
+    place = reply.find("{", reply.find("[", begin) + 1)
+    while place >= 0:
+        try:
+            value, end = decoder.raw_decode(reply, place)
+        except (ValueError, RecursionError):
+            return
+        yield value
+        place = reply.find("{", end)

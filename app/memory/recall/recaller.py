@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 AI_MEMO_CANDIDATES = 5
 """So many times as many fragments are recalled for a model to choose from (``::AIMemo+``)."""
 
+MAX_SHOWN_CHARS = 200
+"""Of a declaration in the log: clients write them too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -249,7 +252,7 @@ class Recaller:
         if retrieval is not None and (not closed or not request.keep):
             retrieved = await parts.retriever.retrieve(query, retrieval)
         found = Found(gates, retrieved)
-        if request.rules.cache and request.keep and not (retrieved is not None and retrieved.lexical_only):
+        if request.rules.cache and request.keep and not _makeshift(found):
             chars = sum(len(hit.text) + len(hit.chunk.text) for hit in retrieved.hits) if retrieved is not None else 0
             self._cache.put(key, found, chars)
         return found, False
@@ -367,6 +370,13 @@ def _searches(declaration: Declaration) -> bool:
     return isinstance(declaration, ChainDeclaration)
 
 
+def _makeshift(found: Found) -> bool:
+    """Whether a part was away (vectors, a reranker): asked again, it may be back, so this is not kept."""
+    retrieved = found.retrieved
+    by_words = any(gate.by == "words" for gate in found.gates)
+    return by_words or (retrieved is not None and (retrieved.lexical_only or bool(retrieved.notes)))
+
+
 def _has_base(declaration: NotebookDeclaration, request: Request) -> bool:
     """Whether one of its names is a cold base: what stands in such brackets may well be a link of a person."""
     return request.cold is not None and any(name in request.cold.notebooks() for name in declaration.notebooks)
@@ -384,9 +394,9 @@ async def _guarded(declaration: Declaration, work: Coroutine[Any, Any, Answer], 
         async with asyncio.timeout(seconds):
             return await work
     except TimeoutError:
-        log.warning("recall of %s gave no answer within %g s", declaration.text, seconds)
+        log.warning("recall of %s gave no answer within %g s", declaration.text[:MAX_SHOWN_CHARS], seconds)
         why = f"no answer within {seconds:g} s"
     except Exception as error:  # the turn's boundary: a fault of memory costs one declaration and never the turn
-        log.exception("recall of %s failed", declaration.text)
+        log.exception("recall of %s failed", declaration.text[:MAX_SHOWN_CHARS])
         why = f"{type(error).__name__}: {error}"
     return Answer(declaration, Outcome.FAILED, frames.RECALL_FAILED, why=why)

@@ -383,13 +383,6 @@ def test_the_gate_is_higher_for_the_notebook_that_is_about_the_question() -> Non
     assert knowledge.threshold == 0.6
 
 
-def test_a_gate_opens_two_deviations_above_chance() -> None:
-    """2.6: calibrated; a question is less like the note that answers it than two notes that say the same."""
-    for one in gates("鲫鱼适合红烧还是炖汤，刺多吗"):
-        deviations = (one.raw - 0.05) / 0.06
-        assert one.value == pytest.approx(min(1.0, max(0.0, 0.6 + 0.1 * (deviations - 2.0))))
-
-
 def test_a_threshold_of_zero_opens_and_the_raw_gate_is_the_plain_cosine() -> None:
     """2.6: 0 is 0. MemoryGate=raw compares the cosine with 0.6."""
     [free] = gates("无关", ["小克"], topics=Topics(小克=0.0))

@@ -40,6 +40,8 @@ class PlayedRetriever:
     groups: tuple[GroupActivation, ...] = ()
     day: date | None = None
     lexical_only: bool = False
+    notes: tuple[str, ...] = ()
+    gates_by: str = "name"
     waits: float = 0.0
 
     async def retrieve(self, query: RecallQuery, retrieval: Retrieval) -> Retrieved:
@@ -56,12 +58,13 @@ class PlayedRetriever:
             hits.append(Hit(chunk, text, len(text), 1 - number / 100, "rag", 0.7, {"dense": 0.5}))
         first_timely = len(hits) - self.timely if retrieval.time else len(hits)
         hits = [replace(hit, source="time") if at >= first_timely else hit for at, hit in enumerate(hits)]
-        return Retrieved(tuple(hits), groups=self.groups if retrieval.group else (), lexical_only=self.lexical_only)
+        groups = self.groups if retrieval.group else ()
+        return Retrieved(tuple(hits), groups=groups, lexical_only=self.lexical_only, notes=self.notes)
 
     async def gate(self, query: RecallQuery, notebooks: Sequence[str]) -> list[GateValue]:
         self.gated.append(tuple(notebooks))
         self.queries.append(query)
-        return [GateValue(name, self.values.get(name, 0.0), 0.5, "name", 0.6) for name in notebooks]
+        return [GateValue(name, self.values.get(name, 0.0), 0.5, self.gates_by, 0.6) for name in notebooks]
 
 
 @dataclass(slots=True)

@@ -31,8 +31,10 @@ class Model:
         self.prompts.append(prompt)
         self.running += 1
         self.most = max(self.most, self.running)
-        await asyncio.sleep(0)
-        self.running -= 1
+        try:
+            await asyncio.sleep(0)
+        finally:
+            self.running -= 1
         if self.fails(prompt):
             raise TimeoutError
         lines = prompt.split("\n")
@@ -75,6 +77,31 @@ def test_large_notebooks_are_read_in_batches_with_a_bound_on_calls_at_a_time(tmp
     answer = asyncio.run(memo(tmp_path, model, at_once=2, tokens=12_200).answer(("甲",), QUERY, "", 1))
     assert (answer.batches, answer.files, model.most) == (5, 9, 2)
     assert answer.text.count("[[第") == 9
+
+
+def test_turns_that_are_cancelled_at_any_moment_give_their_places_to_the_next(tmp_path: Path) -> None:
+    write(tmp_path, "甲", **{f"f{number}": "好" * 700 for number in range(6)})
+    model = Model()
+
+    async def main() -> None:
+        recall = memo(tmp_path, model, at_once=1, tokens=11_000)
+        for moments in range(12):
+            before = len(model.prompts)
+            turns = [asyncio.create_task(recall.answer(("甲",), QUERY, "", (moments, turn))) for turn in range(3)]
+            while len(model.prompts) == before:
+                await asyncio.sleep(0)
+            for _ in range(moments):
+                await asyncio.sleep(0)
+            turns[0].cancel()
+            await asyncio.sleep(0)
+            turns[1].cancel()
+            async with asyncio.timeout(20):
+                answers = await asyncio.gather(*turns, return_exceptions=True)
+            assert isinstance(answers[2], AiMemoAnswer)
+            assert answers[2].batches == 6
+        assert model.most == 1
+
+    asyncio.run(main())
 
 
 def test_a_batch_that_fails_costs_only_itself_and_is_not_kept(tmp_path: Path) -> None:

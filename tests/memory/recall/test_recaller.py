@@ -252,6 +252,21 @@ def test_answers_by_words_alone_are_not_kept(memory: Played) -> None:
     assert len(memory.retriever.asked) == 2
 
 
+def test_3_7_what_a_reranker_or_a_model_that_was_away_left_behind_is_not_kept(memory: Played) -> None:
+    memory.retriever.notes = ("the reranker has not answered; the order is the one before it",)
+    memory.answers("[[小克日记本::Rerank]]")
+    memory.retriever.notes = ()
+    memory.answers("[[小克日记本::Rerank]]")
+    memory.answers("[[小克日记本::Rerank]]")
+    assert len(memory.retriever.asked) == 2
+    memory.retriever.gates_by = "words"
+    memory.answers("<<小克日记本>>")
+    memory.retriever.gates_by = "name"
+    memory.answers("<<小克日记本>>")
+    memory.answers("<<小克日记本>>")
+    assert len(memory.retriever.gated) == 2
+
+
 def test_thinking_chains_come_in_their_frame(memory: Played) -> None:
     assert memory.texts("[[VCP元思考::Group:2-1]] [[VCP元思考:none]]") == [
         '\n[--- VCP元思考链: "default"  ---]\n[推理链路径: 前思维簇]\n\n【阶段1: 前思维簇】\n  [召回 1 个元逻辑模块]\n'
