@@ -237,7 +237,7 @@ async def measure_sets(folder: Path, count: int) -> dict[str, object]:
         figures[f"{name}_cpu_p50_ms"] = round(1000 * float(np.median(cpus)), 2)
         if notebooks is None:
             figures["recall@10"] = round(hits / (QUESTIONS * K), 4)
-    figures["rss_megabytes"] = _peak()
+    figures["rss_megabytes"] = peak_megabytes()
     await sets.stop()
     return figures
 
