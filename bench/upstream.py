@@ -72,6 +72,8 @@ class CannedModel(asyncio.Protocol):
         if not self._left:
             return
         self._transport.write(self._left.popleft())
+        if not self._left:  # the next request has a pace of its own
+            return
         if self._gap:
             self._due += self._gap  # from the beginning of the reply: lateness does not add up
             self._loop.call_at(self._due, self._next)

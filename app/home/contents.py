@@ -32,6 +32,7 @@ _FOLDERS = (
     "VCPTimedResults",
     "VectorStore",
     NOTEBOOKS,
+    "knowledge",
     "memory",
 )
 _LARGE_FOLDERS = ("file", "image")

@@ -40,6 +40,8 @@ class NoteHead:
     title: str
     body_start: int
     tag_line_start: int
+    has_heading: bool = False
+    """The title is a Markdown heading, and not merely the first line."""
 
 
 def read_note_head(text: str, file_name: str) -> NoteHead:
@@ -53,12 +55,14 @@ def read_note_head(text: str, file_name: str) -> NoteHead:
     day, author, is_header = _read_first_line(text[start : min(end, start + MAX_HEAD_CHARS + 1)].rstrip(BLANKS))
     body_start = min(end + 1, len(text)) if is_header else start
     tag_line_start = _last_tag_line(text, body_start)
+    title, has_heading = _title(text[body_start : min(tag_line_start, body_start + _TITLE_CHARS)])
     return NoteHead(
         day=day or day_in(file_name),
         author=author,
-        title=_title(text[body_start : min(tag_line_start, body_start + _TITLE_CHARS)]),
+        title=title,
         body_start=body_start,
         tag_line_start=tag_line_start,
+        has_heading=has_heading,
     )
 
 
@@ -110,10 +114,11 @@ def _last_tag_line(text: str, body_start: int) -> int:
     return cut if found is not None and cut >= body_start else len(text)
 
 
-def _title(body: str) -> str:
+def _title(body: str) -> tuple[str, bool]:
     heading = _HEADING.search(body)
     line = heading[1].strip("# \t\r") if heading is not None else ""
+    has_heading = bool(line)
     if not line:
         first = _LINE.search(body)
         line = first[0] if first is not None else ""
-    return _BLANK_RUN.sub(" ", line).strip(BLANKS)[:MAX_TITLE_CHARS].rstrip(BLANKS)
+    return _BLANK_RUN.sub(" ", line).strip(BLANKS)[:MAX_TITLE_CHARS].rstrip(BLANKS), has_heading

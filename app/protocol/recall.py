@@ -15,7 +15,7 @@ from enum import StrEnum
 from app.protocol.prompt_texts import DIARY_SUFFIX as DIARY
 from app.protocol.recall_chains import ChainCall, read_chain_call
 from app.protocol.recall_frames import THINKING_CHAIN as CHAIN
-from app.protocol.recall_modifiers import Modifiers, read_modifiers
+from app.protocol.recall_modifiers import MAX_WARNING_CHARS, Modifiers, read_modifiers
 
 KNOWLEDGE = "知识库"
 LICENCE = "AIMemo=True"
@@ -157,5 +157,11 @@ def _notebooks(text: str, form: Form, content: str) -> NotebookDeclaration | Non
     modifiers, warnings = read_modifiers(content[end.end() :])
     left_out = names[MAX_NOTEBOOKS:]
     return NotebookDeclaration(
-        text, form, "|".join(names), names[:MAX_NOTEBOOKS], modifiers, (*warnings, *left_out[:1]), cold
+        text,
+        form,
+        "|".join(names),
+        names[:MAX_NOTEBOOKS],
+        modifiers,
+        (*warnings, *(one[:MAX_WARNING_CHARS] for one in left_out[:1])),
+        cold,
     )

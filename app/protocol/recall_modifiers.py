@@ -20,6 +20,13 @@ MAX_MULTIPLIER = 100.0
 MAX_FILES = 1_000
 """Most files of ``::Last`` and ``::Random``."""
 
+MAX_MODIFIERS = 100
+"""Of one declaration; what stands behind them is passed over with a warning."""
+
+MAX_TERMS = 100
+"""Roles of one ``::RoleValve``; a longer one is unknown."""
+
+MAX_DECAY_TAGS = 100
 MAX_WARNINGS = 20
 MAX_WARNING_CHARS = 80
 
@@ -120,8 +127,11 @@ def read_modifiers(text: str) -> tuple[Modifiers, tuple[str, ...]]:
     before = text[: begin.start() if begin else len(text)]
     if before.strip():
         unknown.append(before)
-    for match in _PIECES.finditer(text):
+    for number_of_piece, match in enumerate(_PIECES.finditer(text)):
         colons, piece = match[1], match[2].strip()
+        if number_of_piece == MAX_MODIFIERS:
+            unknown.insert(0, text[match.start() : match.start() + MAX_WARNING_CHARS])
+            break
         if not piece:
             continue
         number = _MULTIPLIER.fullmatch(piece)
@@ -154,6 +164,7 @@ def _with(modifiers: Modifiers, piece: str) -> Modifiers | None:
     decay = _DECAY.fullmatch(piece)
     if decay is not None:
         tags = tuple(tag.strip() for tag in re.split("[,，、]", decay[3] or "") if tag.strip())
+        tags = tags[:MAX_DECAY_TAGS]
         half_life = _float(decay[1], DEFAULT_HALF_LIFE) or DEFAULT_HALF_LIFE
         return replace(modifiers, decay=Decay(half_life, _float(decay[2], DEFAULT_DECAY_MINIMUM), tags))
     word = _WORD.fullmatch(piece)
@@ -207,6 +218,8 @@ def _switch(modifiers: Modifiers, word: str) -> Modifiers | None:
 
 def _valve(text: str) -> tuple[tuple[RoleTerm, ...], ...] | None:
     alternatives: list[tuple[RoleTerm, ...]] = []
+    if text.count("|") + text.count("&") >= MAX_TERMS:
+        return None
     for alternative in text.split("|"):
         terms = [_TERM.fullmatch(term.strip()) for term in alternative.split("&")]
         read = [RoleTerm(t[1].casefold(), t[2] or ">=", int(t[3]) if t[3] else 1) for t in terms if t is not None]

@@ -151,13 +151,18 @@ async def measure(notes: int, seconds: float, embedder: str) -> dict[str, object
         chats = Chats()
         await chats.begin(address, model)
         stack.callback(chats.close)
-        for phase in ("quiet before", "busy", "quiet after"):
+        first = folder / "home" / "dailynote" / "first" / "note.txt"
+        for phase in ("quiet before", "first note", "busy", "quiet after"):
             lateness = chats.measure()
             used, began = cpu_seconds(server.pid) or 0.0, time.perf_counter()
             if phase == "busy":
                 for one in (folder / "later").iterdir():
                     one.rename(folder / "home" / "dailynote" / one.name)
-                await _done(session, address, notes, vectors=embedder != "off")
+                await _done(session, address, notes + 1, vectors=embedder != "off")
+            elif phase == "first note":  # what memory needs is loaded once
+                first.parent.mkdir()
+                first.write_text("[2025-11-27] - 小克\n今天去了公园。\nTag: 公园\n", encoding="utf-8")
+                await _done(session, address, 1, vectors=embedder != "off")
             else:
                 await asyncio.sleep(seconds)
             told[phase] = {

@@ -39,7 +39,7 @@ FORMS = {
     "[[one notebook]]": "[[本3日记本]]",
     "[[all notebooks]]": f"[[{BY_ALL}日记本]]",
     "[[all, ::Time::Group::TagMemo]]": f"[[{BY_ALL}日记本::Time::Group::TagMemo]]",
-    "《《one notebook》》 (gated)": "《《本3日记本》》",
+    "《《one notebook》》, gate open": "《《本3日记本::Truncate0》》",
 }
 
 
@@ -66,7 +66,7 @@ class Writer:
         return f"还记得{'、'.join(self.words(5))}的事吗？上周说过的。"
 
 
-async def measure(notes: int) -> dict[str, object]:
+async def measure(notes: int, questions: int = QUESTIONS, edits: int = EDITS) -> dict[str, object]:
     """All figures for so many notes; times in milliseconds."""
     told: dict[str, object] = {"notes": notes, "load": round(os.getloadavg()[0], 1)}
     with tempfile.TemporaryDirectory(prefix="vcp-declarations-") as folder:
@@ -91,8 +91,8 @@ async def measure(notes: int) -> dict[str, object]:
             await _full(services, notes)
             told["build_wall_s"] = round(time.perf_counter() - began, 1)
             told["build_cpu_s"] = round(time.process_time() - used, 1)
-            told["forms"] = {name: await _asked(services, writer, text) for name, text in FORMS.items()}
-            told["edit"] = await _edited(services, root, notes)
+            told["forms"] = {name: await _asked(services, writer, text, questions) for name, text in FORMS.items()}
+            told["edit"] = await _edited(services, root, edits)
             told["peak_megabytes"] = peak_megabytes()
     return told
 
@@ -110,10 +110,10 @@ async def _full(services: Services, notes: int) -> None:
     sys.exit("bench.memory.declarations: the index was not full in time")
 
 
-async def _asked(services: Services, writer: Writer, declaration: str) -> dict[str, float]:
+async def _asked(services: Services, writer: Writer, declaration: str, questions: int) -> dict[str, float]:
     source = services.memory.recall.source
     walls, cpus, filled = [], [], 0
-    for number in range(QUESTIONS + 5):
+    for number in range(questions + 5):
         context = PromptContext("m", [{"role": "user", "content": writer.question()}])
         found = re.search(source.pattern, declaration)
         assert found is not None
@@ -128,16 +128,16 @@ async def _asked(services: Services, writer: Writer, declaration: str) -> dict[s
         "wall_p50": round(statistics.median(walls), 1),
         "wall_p95": round(sorted(walls)[int(0.95 * len(walls))], 1),
         "cpu_p50": round(statistics.median(cpus), 1),
-        "filled": filled / QUESTIONS,
+        "filled": filled / questions,
     }
 
 
-async def _edited(services: Services, root: Path, notes: int) -> dict[str, float]:
+async def _edited(services: Services, root: Path, edits: int) -> dict[str, float]:
     """From the moment a changed note is on the disk and told of until its new words and its vector are found."""
     index, vectors = services.memory.index.index, services.memory.vectors.vectors
     assert index is not None and vectors is not None
     by_words, by_meaning, cpus = [], [], []
-    for number in range(EDITS):
+    for number in range(edits):
         path = root / f"本{number % NOTEBOOKS}" / f"{number}.txt"
         mark = f"zxq{number}marker"
         path.write_text(path.read_text("utf-8").replace("\n", f"\n{mark}，", 1), encoding="utf-8")

@@ -16,6 +16,14 @@ def test_a_home_that_is_in_order_has_no_faults(tmp_path: Path) -> None:
     assert workshop.faults() == []
 
 
+def test_an_edit_saves_further_settings_in_the_place_of_the_old_ones(tmp_path: Path) -> None:
+    workshop = Workshop(tmp_path)
+    (tmp_path / "config.env").write_text("Key=k\nMemoryEmbedder=hashing\nVarSoak=soak-1-value\n")
+    workshop.further["MemoryEmbedder"] = "auto"
+    workshop._save(2)
+    assert (tmp_path / "config.env").read_text().split() == ["Key=k", "MemoryEmbedder=auto", "VarSoak=soak-2-value"]
+
+
 def test_half_files_double_runs_and_lost_results_are_faults(tmp_path: Path) -> None:
     workshop = Workshop(tmp_path)
     (tmp_path / "VCPTimedContacts" / ".running").mkdir(parents=True)

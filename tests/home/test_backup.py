@@ -54,6 +54,8 @@ def test_a_backup_has_what_people_made_and_nothing_that_can_be_made_again(home: 
         "TVStxt/VarToolList.txt",
         "dailynote/公共/2025-11-27-08_00_00.txt",
         "dailynote/空",
+        "knowledge/公司/制度.md",
+        "memory/aimemo/short.txt",
         "Plugin/TavilySearch/config.env",
         "Plugin/TavilySearch/plugin-manifest.json",
         "Plugin/MCPO/plugin-manifest.json.block",
@@ -66,6 +68,7 @@ def test_a_backup_has_what_people_made_and_nothing_that_can_be_made_again(home: 
     } <= names
     parts = {part for name in names for part in name.split("/")}
     assert not parts & {"node_modules", "image", "file", "DebugLog", ".file_cache", "server.js", "lock", "owner.json"}
+    assert not [name for name in names if name.startswith(".vcp/memory")]
     assert not [name for name in names if name.endswith((".usearch", "-wal", "-shm"))]
 
 

@@ -298,3 +298,20 @@ def test_hostile_texts_take_linear_time(unit: str) -> None:
         return time.process_time() - began
 
     assert seconds(40_000) < 2.0  # quadratic time would be minutes
+
+
+def test_one_declaration_has_so_many_modifiers_and_warnings_of_it_are_short() -> None:
+    """A hundred thousand of them held the event loop for twenty seconds."""
+    declaration = read_declaration(f"[[A日记本{99 * '::Time'}::Group{100_000 * '::Rerank'}]]")
+    assert isinstance(declaration, NotebookDeclaration)
+    assert (declaration.modifiers.group, declaration.modifiers.rerank) == (True, False)
+    assert [len(warning) for warning in declaration.warnings] == [80]
+    assert read_modifiers(f"::RoleValve{100_000 * '@User>3&'}@User")[0].valve == ()
+    assert len(read_modifiers(f"::RoleValve{99 * '@User>3&'}@User")[0].valve[0]) == 100
+    decay = read_modifiers(f"::TimeDecay30/0.5/{100_000 * 'a,'}")[0].decay
+    assert decay is not None
+    assert len(decay.tags) == 100
+    names = "|".join(f"{number}{'x' * 100}" for number in range(70))
+    many = read_declaration(f"[[{names}日记本]]")
+    assert many is not None
+    assert [len(warning) for warning in many.warnings] == [80]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -45,9 +46,12 @@ _SIGN_CHARS = 12
 """So much of what follows a place makes its strength; an edit further on in the line leaves it as it is."""
 
 _INSIDE, _SENTENCE, _LINE, _PARAGRAPH, _HEADING = range(5)
+_KIND_BITS = 32
 
 _IDEOGRAPH = re.compile(f"[{IDEOGRAPHS}]")
-_LINES = re.compile(r"[^\n]*\n|[^\n]+")
+_LINES = re.compile(r"(?:[^\S\n]*+\n)++|[^\n]*\n|[^\n]+")
+"""Lines; blank ones that follow each other are one piece."""
+
 _SENTENCE_ENDS = re.compile(r"[。？！…!?；;]+[”’」』）)\"]*[ \t\u3000]*|(?<=[^\s.])\.[ \t]+")
 _HEADING_START = re.compile(r"[ \t]{0,3}#{1,6}[ \t]")
 _WORD = re.compile(r"[0-9A-Za-z_]")
@@ -71,11 +75,14 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where a text may be cut: positions, weight before each of them, strength of each; in order."""
+    """Where a text may be cut: positions, weight before each of them, strength of each; in order.
 
-    at: list[int]
-    weight: list[int]
-    strength: list[tuple[int, int]]
+    A strength is what stands there, times 2**32, and a hash. Arrays, for a note of short lines has millions of them.
+    """
+
+    at: array[int]
+    weight: array[int]
+    strength: array[int]
     total: int
 
 
@@ -104,9 +111,11 @@ def embedded_text(head: NoteHead, tags: Sequence[str], text: str, chunk: Chunk) 
     """What is embedded of a chunk: what the note says of itself (D80), then the chunk without decoration (3.3).
 
     First line and tag line of the file are in the header already and are left out below it. Notebook and file name are
-    never part of it, so that a moved or renamed note keeps its vectors.
+    never part of it, so that a moved or renamed note keeps its vectors; nor is a title that is only the first line, so
+    that a change of that line does not touch all chunks.
     """
-    facts = (str(head.day) if head.day is not None else "", head.author, head.title, ", ".join(tags))
+    title = head.title if head.has_heading else ""
+    facts = (str(head.day) if head.day is not None else "", head.author, title, ", ".join(tags))
     header = " | ".join(fact for fact in facts if fact)[:MAX_HEADER_CHARS]
     body = text[max(chunk.start, head.body_start) : max(0, min(chunk.end, head.tag_line_start))]
     return f"{header}\n{clean(body)}".strip()
@@ -127,15 +136,13 @@ def _weight(text: str) -> int:
 
 
 def _places(text: str) -> _Places:
-    at: list[int] = []
-    weights: list[int] = []
-    strength: list[tuple[int, int]] = []
+    at, weights, strength = array("q"), array("q"), array("q")
     weight = 0
     for position, kind, piece in _pieces(text):
         if position:
             at.append(position)
             weights.append(weight)
-            strength.append((kind, _mixed(piece)))
+            strength.append(kind << _KIND_BITS | _mixed(piece))
         weight += _weight(piece)
     return _Places(at, weights, strength, weight)
 
@@ -154,7 +161,7 @@ def _pieces(text: str) -> Iterator[tuple[int, int, str]]:
         line, position = found[0], found.start()
         if not line.strip():
             blank_before = True
-            yield position, _INSIDE, line  # the blank lines stay with what stands before them
+            yield position, _INSIDE, line  # they stay with what stands before them
             continue
         kind = _HEADING if _HEADING_START.match(line) else _PARAGRAPH if blank_before else _LINE
         blank_before = False
@@ -221,7 +228,9 @@ def _borders(places: _Places) -> list[int]:
     chosen = [
         number
         for number in _summits(places, reach)
-        if weight[number] >= reach and total - weight[number] >= reach and places.strength[number][0] > _INSIDE
+        if weight[number] >= reach
+        and total - weight[number] >= reach
+        and places.strength[number] >> _KIND_BITS > _INSIDE
     ]
     ends = [*(weight[number] for number in chosen), total]
     begin = 0

@@ -18,7 +18,7 @@ _AT_ONCE = 500
 
 _CHUNKS = """
 SELECT c.id, c.note_id, b.name, n.path, c.ordinal, c.start, c.end, c.tokens, c.text, c.embed_sha,
-  n.day, n.author, n.title, n.body_start, n.tag_line_start
+  n.day, n.author, n.title, n.body_start, n.tag_line_start, n.has_heading
 FROM chunks c JOIN notes n ON n.id = c.note_id JOIN notebooks b ON b.id = n.notebook_id WHERE c.id IN (%s)
 """
 
@@ -50,6 +50,7 @@ def embedded_texts(connection: sqlite3.Connection, ids: Sequence[int]) -> dict[i
             head.title,
             max(0, head.body_start - record.start),
             head.tag_line_start - record.start,
+            head.has_heading,
         )
         size = record.end - record.start
         texts[record.id] = embedded_text(shifted, record.tags, record.text, Chunk(0, 0, size, record.tokens))
@@ -116,7 +117,7 @@ def _chunks(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterator[tupl
             row = found.get(number)
             if row is None:
                 continue
-            head = NoteHead(day_of(row[10]), str(row[11]), str(row[12]), int(row[13]), int(row[14]))
+            head = NoteHead(day_of(row[10]), str(row[11]), str(row[12]), int(row[13]), int(row[14]), bool(row[15]))
             record = ChunkRecord(
                 id=number,
                 note_id=int(row[1]),

@@ -41,11 +41,11 @@ class Writing:
         head, state = note.head, note.state
         day = head.day.toordinal() if head.day is not None else None
         facts: tuple[object, ...] = (notebook, note.sha256, state.size, state.mtime_ns, day, head.author, head.title)
-        facts += (head.body_start, head.tag_line_start, note.fault)
+        facts += (head.has_heading, head.body_start, head.tag_line_start, note.fault)
         if row is None:
             cursor = connection.execute(
-                "INSERT INTO notes (notebook_id, sha256, size, mtime_ns, day, author, title, body_start, "
-                "tag_line_start, fault, path) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO notes (notebook_id, sha256, size, mtime_ns, day, author, title, has_heading, "
+                "body_start, tag_line_start, fault, path) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*facts, note.path),
             )
             note_id = int(cursor.lastrowid or 0)
@@ -57,7 +57,7 @@ class Writing:
             same = self._day_and_words(note_id) == (day, note.name_words, note.tag_words)
             connection.execute(
                 "UPDATE notes SET notebook_id = ?, sha256 = ?, size = ?, mtime_ns = ?, day = ?, author = ?, title = ?, "
-                "body_start = ?, tag_line_start = ?, fault = ? WHERE id = ?",
+                "has_heading = ?, body_start = ?, tag_line_start = ?, fault = ? WHERE id = ?",
                 (*facts, note_id),
             )
             before = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.memory.index.database import Tables
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 APPLICATION_ID = 0x5643504D  # "VCPM"
 
@@ -27,7 +27,7 @@ CREATE TABLE notes (
   path TEXT NOT NULL UNIQUE,          -- relative to the diary root, with '/'
   sha256 BLOB NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
   day INTEGER,                        -- proleptic ordinal of its date, NULL when unknown
-  author TEXT NOT NULL, title TEXT NOT NULL,
+  author TEXT NOT NULL, title TEXT NOT NULL, has_heading INTEGER NOT NULL,
   body_start INTEGER NOT NULL, tag_line_start INTEGER NOT NULL,  -- characters of its text (app.protocol.diary_head)
   fault TEXT NOT NULL DEFAULT ''      -- why it could not be read, for people
 );

@@ -108,28 +108,24 @@ def select(
     repeats: dict[int, int] = {}
     chance = calibration.mean if calibration is not None else 0.0
     limit = duplicate_cosine(calibration)
-    left = list(range(len(ids)))
+    values = np.asarray([scores[one] for one in ids], np.float64)
     repetition = np.zeros(len(ids))
+    left = np.ones(len(ids), bool)
 
-    def between(one: int, other: int) -> float:
-        return float(cosines[one, other]) if cosines is not None else 0.0
-
-    def gain(at: int) -> float:
-        return relevance * scores[ids[at]] - (1.0 - relevance) * float(repetition[at])
-
-    while left and len(chosen) < k:
-        best = left[0] if in_order else max(left, key=lambda at: (gain(at), -at))
-        left.remove(best)
+    while bool(left.any()) and len(chosen) < k:
+        gains = relevance * values - (1.0 - relevance) * repetition
+        best = int(np.argmax(left)) if in_order else int(np.argmax(np.where(left, gains, -np.inf)))
+        left[best] = False
         # texts are compared only when it is a candidate's turn, since most of them never have one
-        same = (ids[one] for one in chosen if _repeats(shape(ids[one]), shape(ids[best]), between(one, best), limit))
+        near = np.zeros(len(ids)) if cosines is None else cosines[best]
+        same = (ids[one] for one in chosen if _repeats(shape(ids[one]), shape(ids[best]), float(near[one]), limit))
         repeated = next(same, None)
         if repeated is not None:
             repeats[ids[best]] = repeated
             continue
         chosen.append(best)
-        for at in left:
-            near = (between(best, at) - chance) / (1.0 - chance) if chance < 1.0 else 0.0
-            repetition[at] = max(repetition[at], min(1.0, max(0.0, near)))
+        if chance < 1.0:
+            repetition = np.maximum(repetition, np.clip((near - chance) / (1.0 - chance), 0.0, 1.0))
     return Selection(tuple(ids[at] for at in chosen), repeats)
 
 

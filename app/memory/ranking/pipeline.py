@@ -239,7 +239,8 @@ class Retriever:
         ids = list(by_id)
         with_vectors, matrix = await self._vectors.of_chunks(ids)
         best = max((one.score for one in head), default=0.0)
-        chosen = select(
+        chosen = await asyncio.to_thread(  # of 500 fragments it takes a while
+            select,
             ids,
             {one.record.id: one.score / best if best > 0 else 0.0 for one in head},
             cache(lambda chunk: Shape.of(by_id[chunk].record.text)),

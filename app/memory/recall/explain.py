@@ -9,10 +9,10 @@ from app.extend import Json
 from app.memory.ranking.requests import DateRange, GateValue, Hit
 from app.memory.recall.answer import Answer
 from app.memory.recall.recaller import Recaller, Request
+from app.memory.recall.source import MAX_DECLARATIONS
 from app.protocol.recall import ChainDeclaration, NotebookDeclaration, find_declarations
 from app.protocol.recall_query import reference_tokens
 
-MAX_DECLARATIONS = 200
 MAX_TEXT_CHARS = 4_000
 """Of each text that is shown."""
 
@@ -58,7 +58,7 @@ def _range(span: DateRange) -> dict[str, Json]:
 def _declaration(answer: Answer) -> dict[str, Json]:
     declaration, text = answer.declaration, answer.text
     shown: dict[str, Any] = {
-        "declaration": declaration.text,
+        "declaration": declaration.text[:MAX_TEXT_CHARS],
         "outcome": answer.outcome.value,
         "warnings": list(declaration.warnings),
         "why": answer.why,
@@ -68,7 +68,7 @@ def _declaration(answer: Answer) -> dict[str, Json]:
     if isinstance(declaration, NotebookDeclaration):
         shown |= {
             "form": declaration.form.name.lower(),
-            "notebooks": list(declaration.notebooks),
+            "notebooks": [name[:MAX_TEXT_CHARS] for name in declaration.notebooks],
             "gates": [_gate(value) for value in answer.gates],
             "gate": None if answer.gate is None else _gate(answer.gate),
         }

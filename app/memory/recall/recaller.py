@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 AI_MEMO_CANDIDATES = 5
 """So many times as many fragments are recalled for a model to choose from (``::AIMemo+``)."""
 
+MAX_SHOWN_CHARS = 200
+"""Of a declaration in the log: clients write them too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -391,9 +394,9 @@ async def _guarded(declaration: Declaration, work: Coroutine[Any, Any, Answer], 
         async with asyncio.timeout(seconds):
             return await work
     except TimeoutError:
-        log.warning("recall of %s gave no answer within %g s", declaration.text, seconds)
+        log.warning("recall of %s gave no answer within %g s", declaration.text[:MAX_SHOWN_CHARS], seconds)
         why = f"no answer within {seconds:g} s"
     except Exception as error:  # the turn's boundary: a fault of memory costs one declaration and never the turn
-        log.exception("recall of %s failed", declaration.text)
+        log.exception("recall of %s failed", declaration.text[:MAX_SHOWN_CHARS])
         why = f"{type(error).__name__}: {error}"
     return Answer(declaration, Outcome.FAILED, frames.RECALL_FAILED, why=why)

@@ -22,8 +22,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MAX_DECLARATIONS = 200
+"""Of one prompt, each counted once; further ones become the text of a failed one."""
+
 MAX_WARNED = 1_000
 """Declarations with unknown modifiers that are told of in the log, over the life of the server."""
+
+MAX_SHOWN_CHARS = 200
+"""Of a declaration in the log: clients write them too."""
 
 Inform = Callable[[Mapping[str, Json]], None]
 """Tells those who watch the inner workings."""
@@ -65,11 +71,15 @@ class RecallSource:
         if not self._enabled():
             return {}
         declarations = [item for item in (read_declaration(item.text) for item in found) if item is not None]
+        left_out = {item.text: RECALL_FAILED for item in declarations[MAX_DECLARATIONS:]}
+        if left_out:
+            log.warning("a prompt has more than %d declarations; the others are not answered", MAX_DECLARATIONS)
+            declarations = declarations[:MAX_DECLARATIONS]
         self._warn(declarations)
         if not declarations:
             return {}
         if all(isinstance(item, LicenceToken) for item in declarations):
-            return {item.text: "" for item in declarations}
+            return {item.text: "" for item in declarations} | left_out
         try:
             recaller = await asyncio.to_thread(self._recaller)
             request = await recaller.request(declarations, context.messages)
@@ -77,16 +87,20 @@ class RecallSource:
             self._tell(answers, request)
         except Exception:  # the turn's boundary: memory must not end it
             log.exception("recall failed")
-            return {item.text: "" if isinstance(item, LicenceToken) else RECALL_FAILED for item in declarations}
-        return {answer.declaration.text: filling for answer in answers if (filling := _filling(answer)) is not None}
+            return {
+                item.text: "" if isinstance(item, LicenceToken) else RECALL_FAILED for item in declarations
+            } | left_out
+        filled = {answer.declaration.text: filling for answer in answers if (filling := _filling(answer)) is not None}
+        return filled | left_out
 
     def _warn(self, declarations: Sequence[Declaration]) -> None:
         """Log what nobody knows, once for each declaration."""
         for declaration in declarations:
-            if declaration.warnings and declaration.text not in self._warned and len(self._warned) < MAX_WARNED:
-                self._warned.add(declaration.text)
+            key = declaration.text[:MAX_SHOWN_CHARS]
+            if declaration.warnings and key not in self._warned and len(self._warned) < MAX_WARNED:
+                self._warned.add(key)
                 for warning in declaration.warnings:
-                    log.warning("%s: nobody knows the modifier '%s'; it is passed over", declaration.text, warning)
+                    log.warning("%s: nobody knows the modifier '%s'; it is passed over", key, warning)
 
     def _tell(self, answers: Sequence[Answer], request: Request) -> None:
         inform = self._inform()

@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 GROWTH_ROWS = 4096
 """The file grows by so many rows at least, and by an eighth."""
 
+HIGHEST = 1.01
+"""No cosine of two vectors of length 1 is higher, whatever was rounded."""
+
 BLOCK_BYTES = 64 * 1024 * 1024
 """Of the matrix that one multiplication reads; between blocks other threads come to their turn."""
 
@@ -99,15 +102,22 @@ def scores_of(rows: Matrix, query: Vector, wanted: NDArray[np.int64]) -> NDArray
     if not len(wanted):
         return scores
     last = int(wanted.max()) + 1
-    if len(wanted) * 4 < last:
-        for start in range(0, len(wanted), block):
-            np.vecdot(rows[wanted[start : start + block]], query, out=scores[start : start + block])
-        return scores
-    all_rows = np.empty(last, np.float32)
-    for start in range(0, last, block):
-        end = min(last, start + block)
-        np.vecdot(rows[start:end], query, out=all_rows[start:end])
+    with np.errstate(all="ignore"):  # of a damaged file; see ``are_cosines``
+        if len(wanted) * 4 < last:
+            for start in range(0, len(wanted), block):
+                np.vecdot(rows[wanted[start : start + block]], query, out=scores[start : start + block])
+            return scores
+        all_rows = np.empty(last, np.float32)
+        for start in range(0, last, block):
+            end = min(last, start + block)
+            np.vecdot(rows[start:end], query, out=all_rows[start:end])
     return all_rows[wanted]
+
+
+def are_cosines(scores: NDArray[np.float32]) -> bool:
+    """False where a row cannot be a vector of length 1: somebody wrote into the file."""
+    with np.errstate(invalid="ignore"):
+        return bool(np.all(np.abs(scores) <= HIGHEST))
 
 
 def best(scores: NDArray[np.float32], limit: int) -> NDArray[np.int64]:

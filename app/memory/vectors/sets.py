@@ -22,7 +22,7 @@ from app.memory.index.records import IndexChange
 from app.memory.vectors import tables
 from app.memory.vectors.approximate import MOST_CANDIDATES
 from app.memory.vectors.chunk_table import ChunkTable
-from app.memory.vectors.matrix import best, scores_of
+from app.memory.vectors.matrix import are_cosines, best, scores_of
 from app.memory.vectors.missing import MissingVectors, add_places, columns_of
 from app.memory.vectors.set_files import remove_set, remove_strays
 from app.memory.vectors.tag_rows import TagRows
@@ -161,19 +161,23 @@ class VectorSets:
         if len(rows) <= self._exact_vectors() or count > MOST_CANDIDATES:
             approximate = None
 
-        def search() -> list[tuple[int, float]]:
+        def search() -> list[tuple[int, float]] | None:
             chosen = slice(None) if approximate is None else approximate.candidates(query, rows, marks, count)
             near, scores = ids[chosen], scores_of(matrix, query, rows[chosen])
-            return [(int(near[one]), float(scores[one])) for one in best(scores, limit)]
+            sound = are_cosines(scores)
+            return [(int(near[one]), float(scores[one])) for one in best(scores, limit)] if sound else None
 
-        return await asyncio.to_thread(search)
+        found = await asyncio.to_thread(search)
+        if found is None:
+            serving.doubt(self._changed)
+        return found or []
 
     async def cosines(self, query: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
         """See ``VectorSearch``."""
         found, matrix = await self.of_chunks(chunk_ids)
         if not found or query.shape != (matrix.shape[1],):
             return {}
-        return dict(zip(found, np.vecdot(matrix, query).tolist(), strict=True))
+        return dict(zip(found, scores_of(matrix, query, np.arange(len(found))).tolist(), strict=True))
 
     async def of_chunks(self, chunk_ids: Sequence[int]) -> tuple[list[int], Matrix]:
         """See ``VectorSearch``."""
@@ -213,8 +217,8 @@ class VectorSets:
             rows.update(await serving.add({bytes.fromhex(sha): vector for sha, vector in embedded.vectors.items()}))
             await self.kept(serving, rows)
         matrix = serving.rows
-        found = (rows.get(shas[text]) if text in shas else None for text in texts)
-        return [None if row is None else np.array(matrix[row]) for row in found]
+        places = (rows.get(shas[text]) if text in shas else None for text in texts)
+        return [None if row is None else np.array(matrix[row]) for row in places]
 
     async def nearest_tags(self, query: Vector, limit: int) -> list[tuple[str, float]]:
         """See ``VectorSearch``."""
@@ -222,8 +226,7 @@ class VectorSets:
         if serving is None or query.shape != (serving.dimension,):
             return []
         names, rows = await self._tags.of(serving, self.version)
-        matrix = serving.rows
-        scores = await asyncio.to_thread(scores_of, matrix, query, rows)
+        scores = await asyncio.to_thread(scores_of, serving.rows, query, rows)
         return [(names[one], float(scores[one])) for one in best(scores, limit)]
 
     # ------------------------------------------------------------------ what filling does
@@ -235,8 +238,7 @@ class VectorSets:
 
     def with_vectors(self) -> list[int]:
         """All chunks that have a vector."""
-        found: list[int] = self._table.id[self._table.with_vectors(None)].tolist()
-        return found
+        return [int(one) for one in self._table.id[self._table.with_vectors(None)]]
 
     def places(self) -> int:
         """Chunks that there are."""
@@ -354,9 +356,8 @@ class VectorSets:
     def embedder_of(self, one: VectorSet) -> Embedder | None:
         """The model that makes vectors like those of a set, None where it is there no more."""
         current = self._embedders.current()
-        if current is not None and comparable(current.signature, one.signature):
-            return current
-        return self._embedders.of(one.signature)
+        fits = current is not None and comparable(current.signature, one.signature)
+        return current if fits else self._embedders.of(one.signature)
 
     def _index_changed(self, change: IndexChange) -> None:
         if self._changes is not None:

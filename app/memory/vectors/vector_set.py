@@ -6,12 +6,12 @@ import asyncio
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 
-from app.errors import both
+from app.errors import VcpError, both
 from app.memory.embedders.embedder import Calibration, Matrix, Vector
 from app.memory.index.database import Database, IndexUnavailableError
 from app.memory.vectors import tables
@@ -44,6 +44,7 @@ class VectorSet:
         self._next = 0
         self._free: list[int] = []
         self._writing = asyncio.Lock()
+        self._healing: asyncio.Task[None] | None = None
         self._adding: set[asyncio.Task[dict[bytes, int]]] = set()
         self._marks: Marks = np.zeros(0, np.uint64)
         self.count = 0
@@ -84,8 +85,8 @@ class VectorSet:
 
     async def close(self) -> None:
         """Give the file back."""
+        self._closed = True  # at once: making a large matrix anew ends then
         async with self._writing:
-            self._closed = True
             await asyncio.to_thread(self._close_file)
 
     async def add(self, vectors: Mapping[bytes, Vector]) -> dict[bytes, int]:
@@ -174,8 +175,30 @@ class VectorSet:
             found.update(tables.vectors_in_rows(connection, self.id, row, row + 1))
         return found
 
+    @property
+    def healing(self) -> bool:
+        """Whether the matrix is being made anew."""
+        return self._healing is not None and not self._healing.done()
+
+    def doubt(self, healed: Callable[[], None]) -> None:
+        """Rows were read that are no vectors: write all of them anew from the tables, in the background."""
+        if not self.healing:
+            self._healing = asyncio.create_task(self._heal(), name="memory vectors heal")
+            self._healing.add_done_callback(lambda _: healed())
+
+    async def _heal(self) -> None:
+        log.warning("memory: the matrix of vector set %d is damaged and made anew from its tables", self.id)
+        try:
+            async with self._writing:
+                if not self._closed:
+                    await self._rebuild()
+        except (VcpError, OSError) as error:
+            log.warning("memory: the matrix cannot be made anew: %s", getattr(error, "message", "") or error)
+
     async def _rebuild(self) -> None:
         for first in range(0, self._next, REBUILD_ROWS):
+            if self._closed:
+                return
             await asyncio.to_thread(self._write_rows, await self._kept(first))
 
     async def _kept(self, first: int) -> dict[int, Vector]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.memory.enhance.chains import ChainsFile, parsed_chains
@@ -63,6 +63,7 @@ def test_groups_that_are_written_wrongly_lose_only_what_is_wrong() -> None:
     assert activated({}, "什么") == []
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.text(max_size=6), JSON, max_size=4))
 def test_no_document_of_any_shape_raises(document: dict[str, object]) -> None:
     activated(parsed_groups({"groups": document}) or {}, "text 文")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import re
+import tracemalloc
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -73,23 +75,26 @@ def tokens(text: str) -> int:
     return -(-(wide * 6 + len(text) - wide) // 4)
 
 
-def touched(rng: random.Random, most: int, kinds: int) -> int:
-    """How many chunks of a random note one random edit makes new."""
-    lines = note(rng, rng.randrange(kinds), most)
-    before = set(pieces("\n".join(lines)))
-    return len(set(pieces("\n".join(edited(rng, lines, rng.randrange(4))))) - before)
+def touched(rng: random.Random, most: int, kinds: int, edits: int) -> Iterator[int]:
+    """How many chunks of random notes random edits make new; four edits of each note, each of a kind of its own."""
+    for number in range(edits):
+        kind = number % 4
+        if kind == 0:
+            lines = note(rng, rng.randrange(kinds), most)
+            before = set(pieces("\n".join(lines)))
+        yield len(set(pieces("\n".join(edited(rng, lines, kind)))) - before)
 
 
 def test_d80_one_changed_line_of_a_diary_note_touches_at_most_two_chunks() -> None:
     """1,000 random edits anywhere in notes of up to about 600 characters and more; no exception."""
     rng = random.Random(80)
-    assert max(touched(rng, 14, 3) for _ in range(1000)) <= 2
+    assert max(touched(rng, 14, 3, 1000)) <= 2
 
 
 def test_d80_an_edit_of_a_long_note_moves_no_border_further_on() -> None:
     """A line that is a border may come or go: of these edits at most 15 in 600 make more than two chunks new."""
     rng = random.Random(3)
-    counts = Counter(touched(rng, 40, 4) for _ in range(600))
+    counts = Counter(touched(rng, 40, 4, 600))
     assert max(counts) <= 5
     assert sum(count for size, count in counts.items() if size > 2) <= 15
 
@@ -183,6 +188,22 @@ def test_d80_the_embedded_text_has_what_the_note_says_of_itself_and_nothing_else
     assert text[chunk.start : chunk.end] == text  # what is injected keeps its lines and its emoji
 
 
+def test_d80_a_change_of_the_first_line_of_the_body_touches_that_line_s_chunk_only() -> None:
+    """It is the title of a note without a heading, but not part of what the other chunks embed."""
+    rng = random.Random(5)
+    body = [line(rng) for _ in range(60)]
+
+    def embedded(*lines: str) -> set[str]:
+        text = "\n".join(("[2025-11-27] - 小克", *lines, *body, "Tag: 吃"))
+        head = read_note_head(text, "x.txt")
+        return {embedded_text(head, read_tags(text), text, chunk) for chunk in cut_text(text)}
+
+    before = embedded("今天吃了火锅。")
+    assert len(before) > 3
+    assert len(embedded("昨天吃了烤鸭。") - before) == 1
+    assert all("火锅" in text for text in embedded("# 火锅", "今天吃了。"))  # a heading is what the note says of itself
+
+
 def test_a_note_that_is_a_head_only_is_embedded_by_it() -> None:
     text = "[2025-11-27] - 小克\nTag: 空"
     (chunk,) = cut_text(text)
@@ -194,3 +215,14 @@ def test_hashes_are_of_the_embedded_text() -> None:
     assert embedded_sha("\ud800")  # never raises
     assert clean("a\t\n 😀❤️ b") == "a b"
     assert Chunk(0, 0, 1, 1) == Chunk(0, 0, 1, 1)
+
+
+@pytest.mark.parametrize("text", ["公园" + 100_000 * "\n", "公园" + 50_000 * " \t\n", 4_000 * "a\n"])
+def test_a_note_of_nothing_but_short_lines_takes_little_memory(text: str) -> None:
+    """Eight MiB of line ends took 1.4 GB."""
+    tracemalloc.start()
+    try:
+        cut_text(text)
+        assert tracemalloc.get_traced_memory()[1] < 40 * len(text)
+    finally:
+        tracemalloc.stop()

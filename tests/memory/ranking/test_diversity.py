@@ -82,6 +82,21 @@ def test_never_more_than_k_are_chosen_and_each_once_whatever_the_vectors_hold(k:
     assert set(chosen) <= set(ids)
 
 
+def test_the_choice_is_that_of_maximal_marginal_relevance_by_its_definition() -> None:
+    dice = np.random.default_rng(6)
+    rows = dice.normal(size=(40, 5)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    ids = list(range(100, 140))
+    cosines, scores = similarities(ids, ids, rows), {one: float(dice.random()) for one in ids}
+    shapes = {one: Shape.of(str(one)) for one in ids}
+    left, chosen = list(ids), list[int]()
+    while left:
+        near = {one: max([0.0, *(cosines[one - 100, other - 100] for other in chosen)]) for one in left}
+        chosen.append(max(left, key=lambda one: 0.9 * scores[one] - 0.1 * near[one]))
+        left.remove(chosen[-1])
+    assert select(ids, scores, shapes.__getitem__, cosines, 40).chosen == tuple(chosen)
+
+
 def test_ids_without_a_vector_are_like_nothing() -> None:
     found = similarities([1, 2], [2], np.array([[0.0, 1.0]], dtype=np.float32))
     assert found.tolist() == [[0.0, 0.0], [0.0, 1.0]]

@@ -133,6 +133,21 @@ def test_unknown_modifiers_are_warned_of_once_in_the_log(
     ]
 
 
+def test_of_too_many_declarations_the_others_become_the_text_of_a_failed_one(home: Home, memory: Played) -> None:
+    memory.retriever.texts = {"A": ["一"]}
+    many = "".join(f"[[A日记本:{number / 2}]]" for number in range(200)) + "[[B日记本]]"
+    text, _ = expanded(home, memory, system(many), ASK)
+    assert text.count(frame("A", "* 一")) == 200
+    assert text.endswith("[RAG处理失败]")
+
+
+def test_the_log_shows_the_beginning_of_a_long_declaration(
+    home: Home, memory: Played, caplog: pytest.LogCaptureFixture
+) -> None:
+    expanded(home, memory, system(f"[[A日记本::{1_000 * 'x'}]]"), ASK)
+    assert 0 < max(len(record.getMessage()) for record in caplog.records) < 400
+
+
 def test_switched_off_declarations_stay_as_they_are(home: Home, memory: Played) -> None:
     memory.enabled = False
     assert expanded(home, memory, system("[[A日记本]] [[AIMemo=True]]"), ASK)[0] == "[[A日记本]] [[AIMemo=True]]"

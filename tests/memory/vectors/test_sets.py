@@ -11,6 +11,7 @@ import numpy as np
 from app.memory.embedders.embedder import Embedded, Signature, Vector
 from app.memory.embedders.hashing import HashingEmbedder
 from tests.memory.vectors.installation import Installed, installed
+from tests.waiting import until
 
 WALK = "[2025-11-27] - 小克\n今天和主人一起散步，看到了银杏。\nTag: 散步, 银杏"
 BUG = "[2025-11-28] - 小克\n修好了上传图片时的崩溃，是缓冲区太小。\nTag: 调试"
@@ -104,6 +105,25 @@ def test_everything_is_there_after_a_start_and_a_lost_matrix_is_made_anew(tmp_pa
             async with installed(tmp_path) as part:
                 assert not len(part.sets.missing)
                 assert (await found(part, "散步看到银杏"))[0] == "小克/1.txt"
+
+    asyncio.run(test())
+
+
+def test_a_matrix_that_somebody_wrote_into_is_made_anew_while_the_server_runs(tmp_path: Path) -> None:
+    """A search that meets what is no vector finds nothing, warns of nothing, and the next ones are right again."""
+
+    async def test() -> None:
+        async with installed(tmp_path) as part:
+            await part.write({"小克/1.txt": WALK, "小克/2.txt": BUG})
+            await part.fill()
+            serving = part.sets.serving
+            assert serving is not None
+            for damage in (b"\xff", b"\x7e"):  # no numbers, and huge ones
+                with serving.path.open("r+b") as file:
+                    file.write(damage * 4 * serving.dimension)
+                assert await found(part, "散步看银杏") == []
+                await until(lambda: not serving.healing)
+                assert (await found(part, "散步看银杏"))[0] == "小克/1.txt"
 
     asyncio.run(test())
 
