@@ -103,13 +103,15 @@ def cut_text(text: str) -> list[Chunk]:
 def embedded_text(head: NoteHead, tags: Sequence[str], text: str, chunk: Chunk) -> str:
     """What is embedded of a chunk: what the note says of itself (D80), then the chunk without decoration (3.3).
 
-    First line and tag line of the file are in the header already and are left out below it. Notebook and file name are
-    never part of it, so that a moved or renamed note keeps its vectors.
+    First line and tag line of the file are in the header already and are left out below it; the title is in the header
+    only of chunks that do not have it themselves. Notebook and file name are never part of it, so that a moved or
+    renamed note keeps its vectors.
     """
-    facts = (str(head.day) if head.day is not None else "", head.author, head.title, ", ".join(tags))
+    body = clean(text[max(chunk.start, head.body_start) : max(0, min(chunk.end, head.tag_line_start))])
+    title = "" if clean(head.title) in body else head.title
+    facts = (str(head.day) if head.day is not None else "", head.author, title, ", ".join(tags))
     header = " | ".join(fact for fact in facts if fact)[:MAX_HEADER_CHARS]
-    body = text[max(chunk.start, head.body_start) : max(0, min(chunk.end, head.tag_line_start))]
-    return f"{header}\n{clean(body)}".strip()
+    return f"{header}\n{body}".strip()
 
 
 def embedded_sha(text: str) -> bytes:

@@ -19,6 +19,15 @@ DUPLICATE_DEVIATIONS = 5.0
 """A duplicate's cosine is above the first, and so many deviations above chance: the E5 family reaches .95 early."""
 
 DUPLICATE_SHINGLES = 0.8
+"""What a text repeats at least of what was chosen before, as a part of its own pieces."""
+
+NEAR_SHINGLES = 0.5
+"""The same, where the cosine is a duplicate's too. Alone it says little: short texts reach it that mean the same of
+different people."""
+
+SHORT_SHINGLES = 40
+"""Texts with fewer pieces repeat another only if they have the same: a single word may be the whole difference."""
+
 SHINGLE_CHARACTERS = 4
 SHINGLE_TEXT_LIMIT = 4_000
 """Characters of a text that are compared."""
@@ -43,10 +52,9 @@ class Shape:
         pieces = frozenset(plain[at : at + SHINGLE_CHARACTERS] for at in range(last)) if plain else frozenset()
         return cls(pieces, frozenset(_NUMBER.findall(head)))
 
-    def overlap(self, other: Shape) -> float:
-        """The shared pieces as a part of the smaller text's, 0 to 1."""
-        smaller = min(len(self.shingles), len(other.shingles))
-        return len(self.shingles & other.shingles) / smaller if smaller else 0.0
+    def within(self, other: Shape) -> float:
+        """Which part of its pieces the other has too, 0 to 1."""
+        return len(self.shingles & other.shingles) / len(self.shingles) if self.shingles else 0.0
 
     def tells_other_numbers(self, other: Shape) -> bool:
         """Whether each has a number that the other has not: two measurements, not one told twice."""
@@ -114,7 +122,7 @@ def select(
         best = left[0] if in_order else max(left, key=lambda at: (gain(at), -at))
         left.remove(best)
         # texts are compared only when it is a candidate's turn, since most of them never have one
-        same = (ids[one] for one in chosen if _repeats(shape(ids[one]), shape(ids[best]), between(one, best), limit))
+        same = (ids[one] for one in chosen if _repeats(shape(ids[best]), shape(ids[one]), between(one, best), limit))
         repeated = next(same, None)
         if repeated is not None:
             repeats[ids[best]] = repeated
@@ -126,7 +134,10 @@ def select(
     return Selection(tuple(ids[at] for at in chosen), repeats)
 
 
-def _repeats(one: Shape, other: Shape, cosine: float, limit: float) -> bool:
-    if one.tells_other_numbers(other):
+def _repeats(later: Shape, chosen: Shape, cosine: float, limit: float) -> bool:
+    if later.tells_other_numbers(chosen):
         return False
-    return cosine > limit or one.overlap(other) > DUPLICATE_SHINGLES
+    if len(later.shingles) < SHORT_SHINGLES:
+        return later.shingles == chosen.shingles
+    shared = later.within(chosen)
+    return shared > DUPLICATE_SHINGLES or (cosine > limit and shared > NEAR_SHINGLES)

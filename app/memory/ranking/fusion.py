@@ -102,12 +102,16 @@ def dense_weight(question: str, typical_length: float) -> float:
     """The share of meaning for a question (11.8): less of it where exact words are asked for, more for paraphrases.
 
     ``typical_length`` is the median number of characters of the candidates. Where notes are hardly longer than the
-    question, it is another wording that is looked for; a question to longer notes shares its telling words with them.
+    question, another wording is looked for; a question to longer notes shares its telling words with them.
     """
     exact = sum(1 for _ in _EXACT.finditer(question[:_QUOTED_LIMIT]))
-    if exact:
-        return max(LEAST_DENSE_WEIGHT, DENSE_WEIGHT - 0.05 * min(exact, 3))
-    return MOST_DENSE_WEIGHT if typical_length <= PARAPHRASE_LENGTH * len(question) else DENSE_WEIGHT
+    usual = MOST_DENSE_WEIGHT if same_length(question, typical_length) else DENSE_WEIGHT
+    return max(LEAST_DENSE_WEIGHT, usual - 0.05 * min(exact, 3))
+
+
+def same_length(question: str, typical_length: float) -> bool:
+    """Whether notes are hardly longer than the question, so that they say the same rather than answer it."""
+    return typical_length <= PARAPHRASE_LENGTH * len(question)
 
 
 def reciprocal_ranks(order: Sequence[int], constant: float = 60.0) -> dict[int, float]:

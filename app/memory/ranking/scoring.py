@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from types import MappingProxyType
 
 from app.memory.index.records import ChunkRecord
 from app.memory.ranking.candidates import Pool
@@ -72,8 +73,9 @@ def scored(
     terms: Terms,
     tags: TagEffect | None,
     similarity: Callable[[float], float] | None,
+    bridged: Mapping[int, float] = MappingProxyType({}),
 ) -> list[Candidate]:
-    """All chunks of the pool with their scores, best first."""
+    """All chunks of the pool with their scores, best first; ``bridged`` are gains by words of other fragments."""
     base = base_scores(pool, fusion)
     gains = neighbour_gains(base, pool.notes) if terms.smoothing else {}
     cosines = pool.cosines or {}
@@ -89,6 +91,7 @@ def scored(
         extra = {
             "neighbour": gains.get(chunk, 0.0),
             "recency": recency(record.day, terms.today, record.notebook) if terms.priors else 0.0,
+            "bridge": bridged.get(chunk, 0.0),
             "range": _range_gain(record.day, terms),
             "tags": tags.weight * tags.masses.get(record.note_id, 0.0) if tags is not None else 0.0,
         }

@@ -88,6 +88,7 @@ def test_where_notes_are_as_short_as_the_question_meaning_has_more_weight() -> N
     """11.8."""
     assert dense_weight("和朋友吃饭", 10) == MOST_DENSE_WEIGHT > DENSE_WEIGHT
     assert dense_weight("和朋友吃饭", 11) == DENSE_WEIGHT
+    assert DENSE_WEIGHT < dense_weight("和 2 个朋友吃饭", 10) < MOST_DENSE_WEIGHT  # digits count there too
 
 
 def test_reciprocal_ranks_begin_at_rank_one() -> None:

@@ -20,7 +20,7 @@ from app.memory.ranking.gate import Gates, aggregate
 from app.memory.ranking.options import RankingOptions
 from app.memory.ranking.pipeline import Retriever
 from app.memory.ranking.requests import DateRange, GateValue, Hit, RecallQuery, Retrieval, Retrieved
-from bench.memory.prepared import PreparedIndex, PreparedVectors
+from tests.memory.ranking.prepared import PreparedIndex, PreparedVectors
 from bench.memory.sets import Passage
 
 NOW = datetime(2025, 11, 27, 15, 30, tzinfo=UTC)

@@ -1,33 +1,23 @@
-"""Our retriever over prepared passages, so that it is measured on the very chunks and headers of the baselines."""
+"""An index and vectors in memory, over prepared passages."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.memory.embedders.embedder import Calibration, Matrix, Vector
-from app.memory.enhance.tag_memo import TagMemo
 from app.memory.index.records import ChunkRecord, IndexChange, NotebookState
-from app.memory.index.words import document_words, query_words
-from app.memory.ranking.gate import Gates
-from app.memory.ranking.options import RankingOptions
-from app.memory.ranking.pipeline import Retriever
-from app.memory.ranking.requests import DateRange, RecallQuery, Retrieval
-from app.memory.time_words import find_time_spans
-from bench.memory.baselines import Found
+from app.memory.index.words import document_words
 from bench.memory.embedding import Embedder
 from bench.memory.sets import Passage
 
 K1, B = 1.2, 0.75
 TAG_LINE = "Tag: "
-ENOUGH_TOKENS = 10**9
 
 
 class PreparedIndex:
@@ -164,62 +154,6 @@ class PreparedVectors:
         return [(tags[at], float(cosines[at])) for at in np.argsort(-cosines, kind="stable")[:limit]]
 
 
-class _NoTopics:
-    def threshold(self, notebook: str) -> float | None:
-        return None
-
-    def enhanced_text(self, notebook: str) -> str | None:
-        return None
-
-
-@dataclass(slots=True)
-class _Corpus:
-    index: PreparedIndex
-    vectors: PreparedVectors
-    retriever: Retriever
-    notebooks: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class Ours:
-    """What a declaration ``[[X日记本::Time::TagMemo]]`` finds, over all notebooks of a corpus at once."""
-
-    embedder: Embedder
-    name: str = "ours"
-    options: RankingOptions = field(default_factory=RankingOptions)
-    _corpora: dict[str, _Corpus] = field(default_factory=dict)
-
-    def build(self, corpora: Mapping[str, Sequence[Passage]]) -> None:
-        """Take in all passages."""
-        self._corpora = {}
-        for name, passages in corpora.items():
-            index = PreparedIndex(passages)
-            vectors = PreparedVectors(index, passages, self.embedder)
-            retriever = Retriever(
-                index,
-                vectors,
-                options=lambda: self.options,
-                gates=Gates(index, vectors, _NoTopics(), lambda: self.options),
-                tags=TagMemo(index, vectors, lambda: self.options),
-            )
-            self._corpora[name] = _Corpus(index, vectors, retriever, tuple(dict.fromkeys(index.names)))
-
-    def expect(self, corpus: str, questions: Sequence[str]) -> None:
-        """Learn what cosine questions and passages of the corpus have by chance, as a vector set does."""
-        self._corpora[corpus].vectors.expect(questions)
-
-    def search(self, corpus: str, question: str, now: datetime | None, k: int) -> Found:
-        """The hits in their order."""
-        known = self._corpora[corpus]
-        days = () if now is None else tuple(
-            DateRange(span.first, span.last, span.soft) for span in find_time_spans(question, now)
-        )  # fmt: skip
-        query = RecallQuery(question, "", now or datetime(2025, 1, 1).astimezone(), ranges=days)
-        retrieval = Retrieval(known.notebooks, k, ENOUGH_TOKENS, time=True, tags=True)
-        found = asyncio.run(known.retriever.retrieve(query, retrieval))
-        return Found(tuple(known.index.ids[hit.chunk.id - 1] for hit in found.hits))
-
-
 def _tags(passage: Passage) -> tuple[str, ...]:
     for line in passage.header.splitlines():
         if line.startswith(TAG_LINE):
@@ -242,8 +176,3 @@ def _bm25(texts: Sequence[str]) -> dict[str, tuple[NDArray[np.int64], NDArray[np
         rare = log(1 + (len(texts) - len(found) + 0.5) / (len(found) + 0.5))
         weights[word] = where, rare * often * (K1 + 1) / (often + K1 * (1 - B + B * share[where]))
     return weights
-
-
-def asked_words(question: str) -> list[str]:
-    """The words that the lexical search looks for."""
-    return query_words(question)
