@@ -21,7 +21,7 @@ from app.memory.embedders.roster import Embedders
 from app.memory.enhance.rag_tags import RagTags
 from app.memory.enhance.semantic_groups import SemanticGroups
 from app.memory.enhance.tag_memo import TagMemo
-from app.memory.index.chunks import clean, embedded_sha
+from app.memory.index.chunks import embedded_sha
 from app.memory.index.memory_index import MemoryIndex
 from app.memory.index.note_files import FileState, NoteRules
 from app.memory.index.prepared import PreparedChunk, PreparedNote
@@ -210,7 +210,11 @@ def asked_at(question: str, now: datetime | None) -> RecallQuery:
 
 def path_of(passage: Passage) -> str:
     """Where the note of a passage lies: in a notebook."""
-    return passage.document if passage.notebook and passage.document.startswith(passage.notebook) else f"all/{passage.document}"
+    return (
+        passage.document
+        if passage.notebook and passage.document.startswith(passage.notebook)
+        else f"all/{passage.document}"
+    )
 
 
 async def _stored(index: MemoryIndex, passages: Sequence[Passage]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Part = Literal["adaptive", "bridge", "duplicates", "neighbours", "recency", "untimed"]
-"""What the retriever does besides fusing two searches: weights by the question, words that the best fragments use for
-what was asked, no repetition, smoothing inside a note, new notes first, time words left out where days are looked at."""
+Part = Literal["adaptive", "duplicates", "neighbours", "recency", "untimed"]
+"""What the retriever does besides fusing two searches: weights by the question, no repetition, smoothing inside a
+note, new notes first, no time words where days are looked at."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from statistics import median
 
@@ -11,19 +11,18 @@ from app.memory.embedders.calibration import calibrated
 from app.memory.embedders.embedder import Vector
 from app.memory.embedders.rerankers.reranker import Reranker
 from app.memory.index.records import SearchableIndex
-from app.memory.index.words import query_words
-from app.memory.ranking.candidates import LIST_DEPTH, WORDS_LIMIT, CandidateSearch, Filter, Pool
+from app.memory.index.words import document_words, query_words
+from app.memory.ranking.candidates import LIST_DEPTH, WORDS_LIMIT, CandidateSearch, Pool
 from app.memory.ranking.decay import Decay
 from app.memory.ranking.diversity import Shape, select, similarities
-from app.memory.ranking.feedback import SOURCES, bridge_gains, bridging_words
-from app.memory.ranking.fusion import DENSE_WEIGHT, dense_weight, same_length
+from app.memory.ranking.fusion import DENSE_WEIGHT, dense_weight
 from app.memory.ranking.gate import Gates
 from app.memory.ranking.injection import expanded, fitting
 from app.memory.ranking.options import RankingOptions
 from app.memory.ranking.query_vector import ASSISTANT_WEIGHT, CONTEXT_WEIGHT, USER_WEIGHT, weighted_mean
 from app.memory.ranking.requests import DateRange, Dropped, GateValue, Hit, RecallQuery, Retrieval, Retrieved
 from app.memory.ranking.reranking import rank_fused, rerank_depth, reranked
-from app.memory.ranking.scoring import Candidate, Terms, base_scores, fusion_of, place, scored, thinned
+from app.memory.ranking.scoring import Candidate, Terms, base_scores, fusion_of, scored, thinned
 from app.memory.ranking.second_hop import associates
 from app.memory.ranking.steps import GroupBoost, GroupEffect, TagBoost, TagEffect
 from app.memory.ranking.time_path import IN_DAYS_LIMIT, hard_ranges, newest_first, raising_ranges, time_hits
@@ -94,7 +93,7 @@ class Retriever:
         pool = await self._search.pool(vector, words, retrieval, depth, of_days=of_days)
         terms = Terms(
             today=query.now.date(),
-            dense_weight=weight_of(question, retrieval, pool, adaptive=options.uses("adaptive")),
+            dense_weight=weight_of(question, words, retrieval, pool, adaptive=options.uses("adaptive")),
             smoothing=options.uses("neighbours"),
             priors=options.uses("recency"),
             hard=hard,
@@ -109,11 +108,8 @@ class Retriever:
                 await self._search.add_notes(pool, vector, words, retrieval, leading)
         if terms.smoothing:
             await self._search.add_neighbours(pool, vector, words, retrieval)
-        bridged: Mapping[int, float] = {}
-        if options.uses("bridge") and not same_length(question, typical_length(pool)):
-            bridged = await self._bridged(pool, vector, words, retrieval, terms)
         fusion = fusion_of(pool, terms.dense_weight)
-        candidates = scored(pool, fusion, terms, tags, self._similarity(options), bridged)
+        candidates = scored(pool, fusion, terms, tags, self._similarity(options))
         candidates, dropped = thinned(candidates, terms)
         if retrieval.truncate is not None and vector is None:
             notes.append("nothing is cut by similarity without vectors")
@@ -205,21 +201,6 @@ class Retriever:
             note = pool.records[chunk].note_id
             best[note] = max(best.get(note, 0.0), score)
         return sorted(best.items(), key=lambda pair: (-round(pair[1], 9), pair[0]))
-
-    async def _bridged(
-        self, pool: Pool, vector: Vector | None, words: Sequence[str], retrieval: Retrieval, terms: Terms
-    ) -> dict[int, float]:
-        """What fragments gain by the words that the best ones use for what was asked; new ones come into the pool."""
-        base = base_scores(pool, fusion_of(pool, terms.dense_weight))
-        listed = sorted(pool.listed, key=lambda chunk: (-round(base[chunk], 9), *place(pool.records[chunk])))
-        best = listed[:SOURCES]
-        bridge = bridging_words(words, [pool.records[chunk].text for chunk in best], query_words)
-        if not bridge or (retrieval.bm25 is not None and not retrieval.bm25_bodies):
-            return {}
-        found = await self._index.lexical(bridge[:WORDS_LIMIT], retrieval.notebooks, LIST_DEPTH)
-        gains = bridge_gains(found, best)
-        await self._search.add(pool, vector, words, gains, retrieval, Filter.of(retrieval))
-        return {chunk: gain for chunk, gain in gains.items() if chunk in pool.records}
 
     async def _reranked(
         self,
@@ -315,13 +296,22 @@ def asked(query: RecallQuery, *, timed: bool = False) -> str:
     return query.user if query.user.strip() else query.assistant
 
 
-def weight_of(question: str, retrieval: Retrieval, pool: Pool, *, adaptive: bool = True) -> float:
+def weight_of(question: str, words: Sequence[str], retrieval: Retrieval, pool: Pool, *, adaptive: bool = True) -> float:
     """The share of meaning: what ``::BM25`` leaves, else what question and candidates call for (11.8)."""
     if retrieval.bm25 is not None:
         return 1.0 - retrieval.bm25
     if not adaptive:
         return DENSE_WEIGHT
-    return dense_weight(question, typical_length(pool))
+    return dense_weight(question, typical_length(pool), cover_of(words, pool))
+
+
+def cover_of(words: Sequence[str], pool: Pool) -> float:
+    """Which part of the question's words the best fragment by words has, in its text and tags."""
+    if not words or not pool.bm25:
+        return 0.0
+    best = pool.records[max(pool.bm25, key=lambda chunk: (pool.bm25[chunk], -chunk))]
+    there = frozenset(document_words(f"{best.text} {' '.join(best.tags)}"))
+    return sum(word in there for word in words) / len(words)
 
 
 def typical_length(pool: Pool) -> float:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import date
-from types import MappingProxyType
 
 from app.memory.index.records import ChunkRecord
 from app.memory.ranking.candidates import Pool
@@ -16,8 +15,9 @@ from app.memory.ranking.priors import SOFT_RANGE_WEIGHT, in_any, recency
 from app.memory.ranking.requests import DateRange, Dropped
 from app.memory.ranking.steps import TagEffect
 
-HARD_RANGE_WEIGHT = 0.5
-"""What a note gains with ``::Time`` whose day is one that the person named."""
+HARD_RANGE_WEIGHT = 1.0
+"""What a note gains with ``::Time`` whose day is one that the person named: as much as meaning and words together, so
+that notes of other days come behind."""
 
 
 @dataclass(slots=True)
@@ -73,9 +73,8 @@ def scored(
     terms: Terms,
     tags: TagEffect | None,
     similarity: Callable[[float], float] | None,
-    bridged: Mapping[int, float] = MappingProxyType({}),
 ) -> list[Candidate]:
-    """All chunks of the pool with their scores, best first; ``bridged`` are gains by words of other fragments."""
+    """All chunks of the pool with their scores, best first."""
     base = base_scores(pool, fusion)
     gains = neighbour_gains(base, pool.notes) if terms.smoothing else {}
     cosines = pool.cosines or {}
@@ -91,7 +90,6 @@ def scored(
         extra = {
             "neighbour": gains.get(chunk, 0.0),
             "recency": recency(record.day, terms.today, record.notebook) if terms.priors else 0.0,
-            "bridge": bridged.get(chunk, 0.0),
             "range": _range_gain(record.day, terms),
             "tags": tags.weight * tags.masses.get(record.note_id, 0.0) if tags is not None else 0.0,
         }

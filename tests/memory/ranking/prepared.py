@@ -35,8 +35,8 @@ class PreparedIndex:
             start = self._records[before[-1]].end + 1 if before else 0
             before.append(number)
             self._records[number] = ChunkRecord(
-                number, note, self.names[number - 1], one.document, one.place, start, start + len(one.text), len(one.text), one.text,
-                bytes(32), one.day, "", "", _tags(one),
+                number, note, self.names[number - 1], one.document, one.place, start, start + len(one.text),
+                len(one.text), one.text, bytes(32), one.day, "", "", _tags(one),
             )  # fmt: skip
         tags: dict[str, set[int]] = {}
         for record in self._records.values():

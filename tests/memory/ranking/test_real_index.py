@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from tests.memory.vectors.installation import Installed, installed
-
 from app.memory.enhance.chain_search import ChainSearch
 from app.memory.enhance.chains import StageFound, walk_chain
 from app.memory.enhance.rag_tags import RagTags
@@ -18,6 +16,7 @@ from app.memory.ranking.gate import Gates
 from app.memory.ranking.options import RankingOptions
 from app.memory.ranking.pipeline import Retriever
 from app.memory.ranking.requests import DateRange, RecallQuery, Retrieval
+from tests.memory.vectors.installation import Installed, installed
 
 NOW = datetime(2025, 11, 27, 15, 30, tzinfo=UTC)
 NOTES: dict[str, str | None] = {

@@ -20,8 +20,8 @@ from app.memory.ranking.gate import Gates, aggregate
 from app.memory.ranking.options import RankingOptions
 from app.memory.ranking.pipeline import Retriever
 from app.memory.ranking.requests import DateRange, GateValue, Hit, RecallQuery, Retrieval, Retrieved
-from tests.memory.ranking.prepared import PreparedIndex, PreparedVectors
 from bench.memory.sets import Passage
+from tests.memory.ranking.prepared import PreparedIndex, PreparedVectors
 
 NOW = datetime(2025, 11, 27, 15, 30, tzinfo=UTC)
 TEXTS = {
