@@ -57,6 +57,8 @@ bench-full: ## the same, longer and with more cases
 	$(PYTHON) -m bench.mcp_scale
 	$(PYTHON) -m bench.memory
 	$(PYTHON) -m bench.memory.scale
+	$(PYTHON) -m bench.memory.declarations
+	$(PYTHON) -m bench.memory.beside
 
 bench-memory: ## how well memory finds what is asked for (public sets: VCP_BENCH_DATA=folder; the first run embeds for long)
 	@sh scripts/environment.sh test

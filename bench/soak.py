@@ -26,6 +26,8 @@ import aiohttp
 
 from bench.child import BenchError, address_of, run, started, stop
 from bench.conversations import ANSWER_SECONDS, CONVERSATIONS, Client, Conversation, WrongAnswerError, calculate
+from bench.diarists import SETTINGS as MEMORY
+from bench.diarists import Diarists
 from bench.leftovers import SETTLE_SECONDS, numbers, outlived, settled
 from bench.outposts import NODES, Outposts
 from bench.processes import Snapshot, offspring, snapshot
@@ -109,7 +111,8 @@ class Installation:
         self.outposts = Outposts(home, beside, fault)
         self.mark = f"{MARK}={secrets.token_hex(8)}"
         self.tool_servers = ToolServers(home, self.mark, fault)
-        parts = (self.workshop, self.outposts, self.tool_servers)
+        self.diarists = Diarists(home, self.workshop, self.mark, fault)
+        parts = (self.workshop, self.outposts, self.tool_servers, self.diarists)
         self.conversations = (*CONVERSATIONS, *(one for part in parts for one in part.conversations))
         lines = (
             f"API_URL={upstream}",
@@ -118,6 +121,7 @@ class Installation:
             "PluginQueueLimit=1000",
             "SocketQueueMB=1",
             *SETTINGS,
+            *MEMORY,
         )
         (home / "config.env").write_text("\n".join((*lines, "")), encoding="utf-8")
 
@@ -207,6 +211,10 @@ async def load(server: Server, installation: Installation, record: Record, secon
         asyncio.create_task(part.trouble(server.address, server.key, until, random.Random(first)))
         for part in (installation.outposts, installation.tool_servers)
     ]
+    diarists = installation.diarists.trouble(
+        server.process.pid, server.address, server.key, until, random.Random(first)
+    )
+    clients.append(asyncio.create_task(diarists))
     peak = Snapshot(0, 0, 0)
     while (await asyncio.wait(clients, timeout=1))[1]:
         seen = snapshot(server.process.pid, installation.mark)
@@ -243,7 +251,7 @@ async def endure(installation: Installation, record: Record, seconds: float) -> 
         record.fault(f"{len(left)} processes outlived the server")
     for fault in installation.file_faults():
         record.fault(fault)
-    counts = (installation.outposts.counts, installation.tool_servers.counts)
+    counts = (installation.outposts.counts, installation.tool_servers.counts, installation.diarists.counts)
     return [f"start  {start}", f"peak   {peak}", f"end    {end}", *counts]
 
 
@@ -296,6 +304,7 @@ async def kill(installation: Installation, record: Record, times: int, chance: r
         await CONVERSATIONS[0](client, 0)
         await installation.workshop.edit(client, 0)
         await _all_done(installation.workshop)
+        await installation.diarists.caught_up(client)
         quiet.append(await _quiet(server, installation.mark))
     for name in installation.workshop.waiting:
         record.fault(f"still waits: {name.name}")
@@ -310,6 +319,7 @@ async def kill(installation: Installation, record: Record, times: int, chance: r
         installation.workshop.counts,
         installation.outposts.counts,
         installation.tool_servers.counts,
+        installation.diarists.counts,
         f"first start {quiet[0]}",
         f"last start  {quiet[-1]}",
     ]

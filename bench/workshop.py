@@ -93,6 +93,8 @@ class Workshop:
         self._edits = 0
         self._editing = asyncio.Lock()
         self.tasks: set[str] = set()
+        self.further: dict[str, str] = {}
+        """Settings that are saved with the next edit."""
         self.begun = {name: asyncio.Event() for name in ("schedule", "callback", "reload")}
         for name, file, source, manifest in _PLUGINS:
             write_plugin(home, name, file, source, manifest)
@@ -132,7 +134,9 @@ class Workshop:
 
     def _save(self, value: int) -> None:
         path = self._home / "config.env"
-        lines = [line for line in path.read_text("utf-8").splitlines() if not line.startswith(SETTING)]
+        saved = {SETTING, *self.further}
+        lines = [line for line in path.read_text("utf-8").splitlines() if line.partition("=")[0] not in saved]
+        lines += [f"{name}={setting}" for name, setting in self.further.items()]
         beside = self._home / ".config.env.saving"
         beside.write_text("\n".join([*lines, f"{SETTING}=soak-{value}-value", ""]), encoding="utf-8")
         beside.replace(path)
@@ -140,7 +144,7 @@ class Workshop:
     async def value(self, client: Client) -> int:
         """The setting as prompts have it now."""
         body = asked("Show the prompt", stream=False)
-        body["messages"] = [{"role": "system", "content": "{{" + SETTING + "}}"}, *_messages(body)]
+        body["messages"] = [{"role": "system", "content": "{{" + SETTING + "}}"}, *messages_of(body)]
         async with client.post(body, CHAT) as response:
             said = text_of_completion(await response.json())
         found = re.search(r"soak-(\d+)-value", said)
@@ -198,7 +202,8 @@ class Workshop:
         return sorted(name for name in self.tasks if name not in told)
 
 
-def _messages(body: Mapping[str, object]) -> Iterable[object]:
+def messages_of(body: Mapping[str, object]) -> Iterable[object]:
+    """The messages of a chat body."""
     messages = body["messages"]
     assert isinstance(messages, list)
     return messages

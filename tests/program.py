@@ -20,6 +20,9 @@ VCP = (sys.executable, "-W", "error", "-m", "app.cli")
 LONGEST = 60
 """Seconds after which a program that hangs is killed; the test then fails by what is missing."""
 
+ALL_TESTS = 10 * LONGEST
+"""The same for one that has started: it may serve all tests of a file, on a machine that is busy with others."""
+
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """What a bare shell gives to a program, and the place of our source."""
@@ -85,11 +88,12 @@ def started(
     cwd: Path,
     last_line: str = "curl ",
     environ: Mapping[str, str] | None = None,
-    longest: float = LONGEST,
+    longest: float = ALL_TESTS,
 ) -> Iterator[Program]:
     """A command that goes on running; it is ready once it has printed a line that begins with ``last_line``.
 
-    Whatever happens the process is gone at the end of the block, and after ``longest`` seconds.
+    Whatever happens the process is gone at the end of the block, and after ``longest`` seconds; or after LONGEST when
+    it was not ready by then.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "stderr"
@@ -103,15 +107,18 @@ def started(
                 stderr=stderr,
                 encoding="utf-8",
             )
-        guard = threading.Timer(longest, process.kill)
-        guard.start()
+        guards = [threading.Timer(seconds, process.kill) for seconds in (LONGEST, longest)]
+        for guard in guards:
+            guard.start()
         try:
             assert process.stdout is not None
             banner = read_until(process.stdout, last_line)
             assert last_line in banner, f"{words} ended early:\n{banner}\n{log.read_text(encoding='utf-8')}"
+            guards[0].cancel()
             yield Program(process, banner, log)
         finally:
-            guard.cancel()
+            for guard in guards:
+                guard.cancel()
             process.kill()
             process.communicate()
 

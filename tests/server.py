@@ -146,7 +146,8 @@ async def running(
 ) -> AsyncIterator[Running]:
     """A server in ``home`` before ``upstream``; ``config`` are lines of config.env. With ``pace`` it reloads live.
 
-    Static plugins rest, for most tests have no use for their processes; ``RunStaticPlugins=true`` wakes them.
+    Static plugins and the model of notes rest, for most tests have no use for their processes:
+    ``RunStaticPlugins=true`` and ``MemoryEmbedder=auto`` wake them.
     """
     make_home(home)
     lines = [
@@ -156,6 +157,7 @@ async def running(
         "ApiRetryDelay=1",
         "ShutdownSeconds=2",
         "RunStaticPlugins=false",
+        "MemoryEmbedder=hashing",
         *config,
     ]
     (home / "config.env").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -29,6 +29,7 @@ def longest(settings: Mapping[str, str]) -> int:
 def main() -> int:
     """Print the diaries; returns the exit code."""
     try:
+        from app.config.home_folders import notebooks_folder
         from app.prompt.diaries import Notebooks
     except ImportError as error:
         return fail(
@@ -38,7 +39,8 @@ def main() -> int:
     home = os.environ.get("PROJECT_BASE_PATH", "")
     if not Path(home).is_absolute():
         return fail("未设置 PROJECT_BASE_PATH / PROJECT_BASE_PATH is not set")
-    text = Notebooks(Path(home) / "dailynote", longest(os.environ)).dump()
+    root = notebooks_folder(Path(home), os.environ.get("KNOWLEDGEBASE_ROOT_PATH", ""))
+    text = Notebooks(root, longest(os.environ)).dump()
     sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
     return 0
 

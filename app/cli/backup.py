@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from datetime import datetime
 from pathlib import Path
 
 from app import __version__
 from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, home_folder, home_option
-from app.errors import both
+from app.config.snapshot import load
+from app.errors import ConfigError, both
 from app.home.archive import ArchiveError
 from app.home.backup import write_backup
 
@@ -41,11 +43,25 @@ def add_to(commands: Commands) -> None:
     parser.set_defaults(run=_backup)
 
 
+def _notebooks(home: Path) -> Path | None:
+    try:
+        return load(home, os.environ).notebooks
+    except ConfigError:  # the backup itself tells which file cannot be read
+        return None
+
+
 def _backup(options: argparse.Namespace) -> int:
     home = home_folder(options)
     target: Path = options.file or Path(f"vcp-backup-{datetime.now().strftime('%Y%m%d-%H%M%S')}.tar.gz")
     try:
-        report = write_backup(home, target, version=__version__, with_files=options.with_files, replace=options.force)
+        report = write_backup(
+            home,
+            target,
+            version=__version__,
+            notebooks=_notebooks(home),
+            with_files=options.with_files,
+            replace=options.force,
+        )
     except ArchiveError as error:
         print(f"vcp: {error.message}", file=sys.stderr)
         return EXIT_FAILED

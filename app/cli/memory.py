@@ -7,7 +7,7 @@ from importlib import import_module
 from app.cli.options import Commands
 from app.errors import both
 
-PARTS = ("status", "explain", "check", "rebuild", "tags")
+PARTS = ("status", "explain", "check", "rebuild", "reembed", "import", "tags")
 """The commands behind ``vcp memory``; ``app.cli.memory_<name>`` adds each of them."""
 
 

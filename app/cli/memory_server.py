@@ -70,6 +70,7 @@ def told(status: Fields) -> list[str]:
         f"{both('待处理', 'waiting')}: {status.get('pending')}",
         f"{both('大小', 'size')}: {_megabytes(status.get('bytes'))}",
     ]
+    lines += _vectors(status.get("vectors"))
     if trouble := status.get("trouble"):
         lines.append(f"{both('问题', 'trouble')}: {printable(str(trouble))}")
     unreadable = status.get("unreadable")
@@ -78,6 +79,28 @@ def told(status: Fields) -> list[str]:
             f"{both('无法读取', 'cannot be read')}: {printable(str(path))}: {printable(str(why))}"
             for path, why in unreadable.items()
         ]
+    return lines
+
+
+def _vectors(status: Json) -> list[str]:
+    """How many fragments can be found by meaning, and what is wrong; nothing where no server runs to know."""
+    if not isinstance(status, Mapping):
+        return []
+    model = status.get("serving") or status.get("embedder") or "-"
+    lines = [
+        f"{both('向量', 'vectors')}: {status.get('vectors')} ({printable(str(model))})",
+        f"{both('待嵌入', 'to be embedded')}: {status.get('pending')}",
+    ]
+    if isinstance(building := status.get("building"), Mapping):
+        lines.append(
+            f"{both('正在更换模型', 'being embedded anew')}: {building.get('vectors')} "
+            f"({printable(str(building.get('signature')))})"
+        )
+    if trouble := status.get("trouble"):
+        lines.append(f"{both('向量的问题', 'trouble with vectors')}: {printable(str(trouble))}")
+    if isinstance(waiting := status.get("waiting"), Mapping):
+        text = f"{waiting.get('texts')} texts, vcp memory reembed"
+        lines.append(f"{both('等待确认', 'waits for your word')}: {text}")
     return lines
 
 

@@ -66,7 +66,7 @@ def _seconds(text: str) -> float:
 
 def _tags(options: argparse.Namespace) -> int:
     config = reader(options)()
-    root = config.home / config.settings.knowledgebase_root_path
+    root = config.notebooks
     if options.folder:
         existing_notebook(root, options.folder)
     names = [options.folder] if options.folder else _tagged_notebooks(root, config)

@@ -128,7 +128,7 @@ def prepare_home(config: Config) -> None:
     """Log what is wrong with the configuration, and make the folders of the home that are missing."""
     for problem in config.problems:
         log.warning("%s", problem)
-    make_home(config.home)
+    make_home(config.home, config.notebooks)
 
 
 class NoModel:

@@ -10,6 +10,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from app.config.home_folders import NOTEBOOKS
+
 log = logging.getLogger(__name__)
 
 OLD_SECONDS = 3600.0
@@ -24,6 +26,7 @@ FOLDERS = (
     ".file_cache/content",
     ".file_cache/index",
     "Agent",
+    "Plugin/RAGDiaryPlugin",
     "Plugin/EmojiListGenerator/generated_lists",
     "Plugin/UserAuth",
     "TVStxt",
@@ -32,23 +35,27 @@ FOLDERS = (
     "VCPTimedContacts/.running",
     "VCPTimedContacts/failed",
     "VCPTimedResults",
+    "memory",
     ".vcp",
     ".vcp/background_results",
     ".vcp/callbacks",
+    ".vcp/memory",
     ".vcp/static_values",
 )
-"""Folders of a home in which the server writes files; the notebooks below ``dailynote/`` come to these."""
+"""Folders of a home in which the server writes files; the notebooks come to these."""
 
 _OURS = re.compile(r"\..*\.[0-9a-f]{16}\.tmp|\.[0-9a-f]{32}\.tmp", re.DOTALL)
 
 
-def sweep_leftovers(home: Path, now: float) -> int:
+def sweep_leftovers(home: Path, now: float, notebooks: Path | None = None) -> int:
     """Remove what is ``OLD_SECONDS`` old at ``now`` (epoch); returns how many files went. Blocks; raises nothing.
+
+    ``notebooks`` is their folder where it is not ``dailynote``.
 
     Links are neither followed nor removed.
     """
     gone = 0
-    for entry in itertools.islice(_entries(home), MAX_ENTRIES):
+    for entry in itertools.islice(_entries(home, notebooks or home / NOTEBOOKS), MAX_ENTRIES):
         if _OURS.fullmatch(entry.name) is None:
             continue
         try:
@@ -63,10 +70,10 @@ def sweep_leftovers(home: Path, now: float) -> int:
     return gone
 
 
-def _entries(home: Path) -> Iterator[os.DirEntry[str]]:
+def _entries(home: Path, notebooks: Path) -> Iterator[os.DirEntry[str]]:
     for name in FOLDERS:
         yield from _folder(home / name)
-    for notebook in _folder(home / "dailynote"):
+    for notebook in _folder(notebooks):
         yield notebook
         try:
             inside = notebook.is_dir(follow_symlinks=False)

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from app.config import dotenv, families, settings, upstreams
 from app.config.dotenv import Entry
 from app.config.families import Families
+from app.config.home_folders import notebooks_folder
 from app.config.problem import Complaint, Problem
 from app.config.settings import NEEDS_RESTART, Settings
 from app.config.upstreams import NamedUpstream
@@ -47,6 +48,11 @@ class Config:
     def has_model_api(self) -> bool:
         """True when there is a model API to ask: that of ``API_URL``, or a named one."""
         return bool(self.settings.api_url or self.upstreams)
+
+    @property
+    def notebooks(self) -> Path:
+        """The folder of the notebooks, absolute."""
+        return notebooks_folder(self.home, self.settings.knowledgebase_root_path)
 
     @property
     def zone(self) -> ZoneInfo:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from app.config.durable import open_temporary, sync_folder
+from app.config.home_folders import NOTEBOOKS
 from app.errors import both
 from app.extend import Clock
 from app.home.archive import (
@@ -61,12 +62,15 @@ def write_backup(
     target: Path,
     *,
     version: str,
+    notebooks: Path | None = None,
     with_files: bool = False,
     replace: bool = False,
     clock: Clock = time.time,
     monotonic: Clock = time.monotonic,
 ) -> BackupReport:
     """Write a backup of ``home`` to ``target`` (mode 0600): the whole file, or none.
+
+    ``notebooks`` is their folder where it is not ``dailynote``.
 
     Raises ArchiveError when the target exists and ``replace`` is false, or is a folder, device or pipe, or cannot be
     written, a full disk included.
@@ -76,7 +80,7 @@ def write_backup(
     if target.exists() and not target.is_file():
         raise ArchiveError(both(f"{target} 不是普通文件，不能覆盖", f"{target} is no regular file and is not replaced"))
     try:
-        return _Backup(home, target, version, with_files, clock, monotonic).write()
+        return _Backup(home, notebooks or home / NOTEBOOKS, target, version, with_files, clock, monotonic).write()
     except OSError as error:
         raise ArchiveError(
             both(f"备份 {target} 没有写成", f"the backup {target} was not written") + f": {error.strerror or error}"
@@ -85,9 +89,17 @@ def write_backup(
 
 class _Backup:
     def __init__(
-        self, home: Path, target: Path, version: str, with_files: bool, clock: Clock, monotonic: Clock
+        self,
+        home: Path,
+        notebooks: Path,
+        target: Path,
+        version: str,
+        with_files: bool,
+        clock: Clock,
+        monotonic: Clock,
     ) -> None:
         self._home = home
+        self._notebooks = notebooks
         self._target = target
         self._version = version
         self._with_files = with_files
@@ -118,7 +130,7 @@ class _Backup:
         return self._report
 
     def _write_all(self, archive: tarfile.TarFile) -> None:
-        for entry in contents(self._home, with_files=self._with_files, tell=self._tell):
+        for entry in contents(self._home, self._notebooks, with_files=self._with_files, tell=self._tell):
             if entry.folder:
                 self._add_folder(archive, entry)
             elif not self._is_the_backup(entry.path):

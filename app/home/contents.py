@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.config.home_folders import NOTEBOOKS
 from app.config.snapshot import CONFIG_FILE
 from app.errors import both
 from app.home.lock import LOCK_FILE, OWNER_FILE, STATE_FOLDER
@@ -30,7 +31,8 @@ _FOLDERS = (
     "VCPTimedContacts",
     "VCPTimedResults",
     "VectorStore",
-    "dailynote",
+    NOTEBOOKS,
+    "memory",
 )
 _LARGE_FOLDERS = ("file", "image")
 _PROGRAM_FILES = frozenset({"package.json", "package-lock.json", "tsconfig.json"})
@@ -46,6 +48,7 @@ _OF_THE_MOMENT = frozenset(
         NODE_KEYS_LOCK,
         Path(STATE_FOLDER, REPLACED_FOLDER),
         Path(STATE_FOLDER, "memory"),  # made from the notes
+        Path(STATE_FOLDER, "trash"),  # what people wanted to be rid of
         Path(STATE_FOLDER, "mcp_tools", "lock"),
         Path(STATE_FOLDER, "mcp_oauth", "locks"),
         Path(STATE_FOLDER, "mcp_oauth", "pending.json"),
@@ -71,15 +74,22 @@ class Entry:
     folder: bool
 
 
-def contents(home: Path, *, with_files: bool, tell: Tell) -> Iterator[Entry]:
+def contents(home: Path, notebooks: Path, *, with_files: bool, tell: Tell) -> Iterator[Entry]:
     """Everything that belongs into a backup, folders before what is in them, in the order of names.
+
+    ``notebooks`` outside of the home are told and left out.
 
     Links are followed: what a name leads to is kept under that name, once around for links that lead back. Special
     files and what cannot be listed are told.
     """
     walk = _Walk(home, with_files=with_files, tell=tell)
+    folders = {*_FOLDERS}
+    if home in notebooks.parents:
+        folders.add(notebooks.relative_to(home).parts[0])
+    elif notebooks.is_dir():
+        tell(str(notebooks), both("日记目录在安装目录之外，未包含", "the notebooks lie outside of the home, left out"))
     for name in sorted(_names(home)):
-        if name in _FOLDERS or (with_files and name in _LARGE_FOLDERS):
+        if name in folders or (with_files and name in _LARGE_FOLDERS):
             yield from walk.below(name)
         elif name == CONFIG_FILE or (name.endswith(".json") and name not in _PROGRAM_FILES):
             yield from walk.file(name)

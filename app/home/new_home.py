@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.config.durable import create_atomic
-from app.config.home_folders import HOME_FOLDERS, make_home
+from app.config.home_folders import home_folders, make_home
 from app.config.keys import KEY_FILE, server_key
 from app.config.program_files import EXAMPLE, FIRST_AGENT, FIRST_TEXT, program_file
 from app.config.snapshot import CONFIG_FILE, load
@@ -54,9 +54,10 @@ def make_new_home(home: Path, environ: Mapping[str, str]) -> NewHome:
         (made if new else kept).append(name)
         return new
 
-    for folder in HOME_FOLDERS:
+    notebooks = load(home, environ).notebooks
+    for folder in home_folders(home, notebooks):
         (kept if (home / folder).is_dir() else made).append(f"{folder}/")
-    make_home(home)
+    make_home(home, notebooks)
     put(CONFIG_FILE, _shipped(EXAMPLE), 0o600)  # secrets will be written into it
     if put(AGENT_MAP, FIRST_MAP.encode(), 0o644):
         put(FIRST_AGENT, _shipped(FIRST_AGENT), 0o644)

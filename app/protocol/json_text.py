@@ -11,9 +11,9 @@ def compact_json(value: Any, *, strict: bool = False) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=not strict)
 
 
-def pretty_json(value: Any) -> str:
-    """JSON indented by two spaces."""
-    return json.dumps(value, ensure_ascii=False, indent=2)
+def pretty_json(value: Any, *, strict: bool = False) -> str:
+    """JSON indented by two spaces; ``strict`` as above."""
+    return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=not strict)
 
 
 def strict_json(text: str) -> Any:

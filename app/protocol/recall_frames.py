@@ -23,9 +23,9 @@ RECALL_FAILED = "[RAG处理失败]"
 NOTHING_FOUND = "没有找到直接相关的记忆片段。"
 
 
-def already_recalled(name: str) -> str:
-    """In place of a notebook that the request has already; ``name`` without 日记本."""
-    return f'[检测到循环引用，已跳过"{name}{DIARY_SUFFIX}"的解析]'
+def already_recalled(title: str) -> str:
+    """In place of a notebook that the request has already; ``title`` with 日记本."""
+    return f'[检测到循环引用，已跳过"{title}"的解析]'
 
 
 # --- hits ------------------------------------------------------------------------------------------------------------
@@ -102,11 +102,9 @@ def _lines(hits: Sequence[FrameHit], dates: bool) -> str:
 # --- frames (2.7) ----------------------------------------------------------------------------------------------------
 
 
-def standard_frame(name: str, hits: Sequence[FrameHit], *, dates: bool = True) -> str:
-    """The frame of plain fragments (F1); ``name`` is the notebook, without 日记本."""
-    return (
-        f'\n[--- 从"{name}{DIARY_SUFFIX}"中检索到的相关记忆片段 ---]\n{_lines(hits, dates)}\n[--- 记忆片段结束 ---]\n'
-    )
+def standard_frame(title: str, hits: Sequence[FrameHit], *, dates: bool = True) -> str:
+    """The frame of plain fragments (F1); ``title`` is NAME: the notebook with 日记本."""
+    return f'\n[--- 从"{title}"中检索到的相关记忆片段 ---]\n{_lines(hits, dates)}\n[--- 记忆片段结束 ---]\n'
 
 
 def percent(share: float, decimals: int = 0) -> str:
@@ -119,7 +117,7 @@ def _half_up(value: float) -> int:
     return int(value + 0.5) if value >= 0 else -int(-value + 0.5)
 
 
-def group_frame(name: str, groups: Sequence[FrameGroup], hits: Sequence[FrameHit], *, dates: bool = True) -> str:
+def group_frame(title: str, groups: Sequence[FrameGroup], hits: Sequence[FrameHit], *, dates: bool = True) -> str:
     """The frame of ``::Group``: the groups that fired, how many texts, the texts."""
     if groups:
         fired = "[激活的语义组:]\n" + "".join(
@@ -128,13 +126,13 @@ def group_frame(name: str, groups: Sequence[FrameGroup], hits: Sequence[FrameHit
     else:
         fired = "[未激活特定语义组]\n"
     return (
-        f'\n[--- "{name}{DIARY_SUFFIX}" 语义组增强检索结果 ---]\n{fired}\n'
+        f'\n[--- "{title}" 语义组增强检索结果 ---]\n{fired}\n'
         f"[检索到 {len(hits)} 条相关记忆]\n{_lines(hits, dates)}\n[--- 检索结束 ---]\n"
     )
 
 
 def time_frame(
-    name: str,
+    title: str,
     ranges: Sequence[tuple[date, date]],
     related: Sequence[FrameHit],
     in_time: Sequence[FrameHit],
@@ -147,7 +145,7 @@ def time_frame(
     """
     shown = " 和 ".join(f'"{first.isoformat()} ~ {last.isoformat()}"' for first, last in ranges)
     parts = [
-        f'\n[--- "{name}{DIARY_SUFFIX}" 多时间感知检索结果 ---]\n[合并查询的时间范围: {shown}]\n'
+        f'\n[--- "{title}" 多时间感知检索结果 ---]\n[合并查询的时间范围: {shown}]\n'
         f"[统计: 共找到 {len(related) + len(in_time)} 条不重复记忆 "
         f"(语义相关 {len(related)}条, 时间范围 {len(in_time)}条)]\n\n"
     ]

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from datetime import tzinfo
 
+from app.config.disk_work import ended
 from app.errors import TaskRefusedError, both
 from app.schedule.folder import TaskFolder
 from app.schedule.task import MAX_TASK_BYTES, Task, task_bytes
-from app.schedule.threads import ended
 
 
 class Intake:

@@ -13,6 +13,7 @@ from datetime import tzinfo
 from functools import partial
 from typing import Any
 
+from app.config.disk_work import on_disk
 from app.errors import both
 from app.extend import (
     CallContext,
@@ -31,7 +32,6 @@ from app.protocol.timestamps import iso_millis
 from app.schedule.call import call_of
 from app.schedule.folder import Look, Signature, TaskFolder
 from app.schedule.task import Task
-from app.schedule.threads import on_disk
 from app.schedule.times import local_time
 from app.schedule.timetable import Timetable
 from app.schedule.watch import FolderWatch

@@ -40,6 +40,11 @@ class InForce:
         """The settings of now."""
         return self.config.settings
 
+    @property
+    def notebooks(self) -> Path:
+        """The folder of the notebooks of now."""
+        return self.config.notebooks
+
     def following(self, make: Callable[[Settings], T]) -> Callable[[], T]:
         """Gives what ``make`` makes of the settings of now: made at the first use, and anew after a reload only."""
         known: tuple[Settings, T] | None = None

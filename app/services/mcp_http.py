@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +42,7 @@ class McpHttp:
                 raise ShutdownError
             if self._sessions is None:
                 # In a thread, so that the event loop goes on meanwhile.
-                await asyncio.to_thread(importlib.import_module, "app.mcp.server.http_sessions")
+                await asyncio.to_thread(_import_sdk)
                 from app.mcp.server.http_sessions import HttpSessions
 
                 settings = self._settings
@@ -62,6 +61,11 @@ class McpHttp:
         async with self._making:
             if self._sessions is not None:
                 await self._sessions.stop()
+
+
+def _import_sdk() -> None:
+    import app.mcp.sdk
+    import app.mcp.server.http_sessions  # noqa: F401
 
 
 def asker(request: Any) -> Asker:

@@ -76,7 +76,8 @@ class McpServing:
 
 
 def _import_sdk() -> None:
-    import app.mcp.server.door  # noqa: F401 - half a second, in a thread and before anything is made
+    import app.mcp.sdk
+    import app.mcp.server.door  # noqa: F401
 
 
 def mcp_door(

@@ -57,7 +57,7 @@ def _shelves(services: Services) -> Shelves:
 
     agents = services.prompt_files.agents
     kinds: Mapping[str, ResourceKind] = {
-        "diaries": Diaries(services.config.home / services.settings.knowledgebase_root_path),
+        "diaries": Diaries(services.config.notebooks),
         "agents": Agents(agents),
         "results": BackgroundTaskResults(
             services.background_results, lambda: {plugin.name for plugin in services.found_plugins.plugins}

@@ -6,22 +6,28 @@ numpy and what is built on it are imported by the functions that first need them
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import httpx
 
 from app.config.model_redirect import ModelRedirect
-from app.errors import BadRequestError, both
-from app.extend import Lifecycle, MemorySearch, PlaceholderSource, Preprocessor, Remembered, RouteSource
+from app.extend import Lifecycle, PlaceholderSource, Preprocessor, RouteSource
 from app.hub.hub import Hub
 from app.observe.bus import EventBus
 from app.services.completions import PlainCompletions
 from app.services.embedders_on_demand import EmbeddersOnDemand
 from app.services.in_force import InForce
 from app.services.memory_index import IndexService
+from app.services.memory_knowledge import ColdKnowledge
 from app.services.memory_recall import Recall, Searching
+from app.services.memory_search import MemoryForPlugins
+from app.services.memory_vectors import VectorsService
 from app.upstream.client import UpstreamClient
+
+if TYPE_CHECKING:
+    from app.memory.embedders.rerankers.reranker import Reranker
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,48 +54,34 @@ class Memory:
         self.routes: tuple[RouteSource, ...] = ()
         self.embedders = EmbeddersOnDemand(around)
         self.lifecycles: tuple[Lifecycle, ...] = (self.embedders,)
-        self.for_plugins = MemoryForPlugins()
+        self.for_plugins = MemoryForPlugins(around.in_force, self._searching)
         self.index = IndexService(around.in_force, around.events)
-        self.lifecycles += (self.index,)
-        self.recall = Recall(around.in_force, around.events, around.http, around.hub, self._searching)
+        self.vectors = VectorsService(around, self.index, self.embedders)
+        self.lifecycles += (self.index, self.vectors)
+        self.knowledge = ColdKnowledge(around, self.embedders, self._build)
+        self.lifecycles += (self.knowledge,)
+        self.recall = Recall(
+            around.in_force, around.events, around.http, around.hub, self._searching, self.knowledge.searching
+        )
         self.placeholders += (self.recall.source,)
+        self._made: Searching | None = None
 
     def _searching(self) -> Searching | None:
         """What declarations are answered from; None while the index is not open."""
-        from app.memory.vectors.none import NoVectors
+        if self._made is None or self._made.index is not self.index.index:
+            self._made = self._build(self.index, self.vectors)
+        return self._made
+
+    def _build(self, index: IndexService, vectors: VectorsService) -> Searching | None:
+        from app.memory.vectors.of_now import VectorsOfNow
         from app.services.memory_ranking import build_ranking
 
-        index = self.index.index
-        if index is None:
+        opened = index.index
+        if opened is None:
             return None
-        vectors = NoVectors()
-        ranking = build_ranking(index, vectors, self._around.in_force, time.monotonic, self.embedders().reranker)
-        return Searching(index, vectors, ranking)
+        of_now = VectorsOfNow(lambda: vectors.vectors)
+        ranking = build_ranking(opened, of_now, self._around.in_force, time.monotonic, self._reranker)
+        return Searching(opened, of_now, ranking, lambda: of_now.version, index.fresh)
 
-
-class MemoryForPlugins:
-    """See ``PluginMemory``."""
-
-    def notebooks(self) -> Sequence[str]:
-        """See ``PluginMemory``."""
-        return ()
-
-    async def search(self, search: MemorySearch) -> Sequence[Remembered]:
-        """See ``PluginMemory``."""
-        raise _no_memory()
-
-    async def neighbours(
-        self,
-        paths: Sequence[str],
-        *,
-        notebooks: Sequence[str] | None = None,
-        k: int = 10,
-        least: float = 0.0,
-        tag_boost: float = 0.15,
-    ) -> Sequence[Remembered]:
-        """See ``PluginMemory``."""
-        raise _no_memory()
-
-
-def _no_memory() -> BadRequestError:
-    return BadRequestError(both("记忆功能未启用（Memory=false）", "memory is switched off (Memory=false)"))
+    def _reranker(self) -> Reranker | None:
+        return self.embedders().reranker()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
@@ -21,7 +22,6 @@ from app.memory.recall.source import Inform, RecallSource
 from app.observe.bus import EventBus
 from app.prompt.diaries import Notebooks
 from app.services.in_force import InForce
-from app.services.memory_index import notes_root
 
 if TYPE_CHECKING:  # numpy is not paid for before memory is used
     from app.memory.index.records import SearchableIndex
@@ -39,16 +39,23 @@ MODEL_SECONDS = 370.0
 
 @dataclass(frozen=True, slots=True)
 class Searching:
-    """What declarations are answered from. ``vectors_version`` changes when further vectors can be searched."""
+    """What declarations are answered from. ``vectors_version`` changes when further vectors can be searched.
+
+    ``fresh`` waits a moment until the index has what our own tools wrote (D80: at once).
+    """
 
     index: SearchableIndex
     vectors: VectorSearch
     ranking: Ranking
-    vectors_version: Callable[[], object] = lambda: 0
+    vectors_version: Callable[[], object]
+    fresh: Callable[[], Awaitable[None]]
 
 
 class Recall:
-    """Recall of one installation. ``searching`` is asked once, at the first declaration; None: there is no memory."""
+    """Recall of one installation. ``searching`` is asked once, at the first declaration; None: there is no memory.
+
+    ``knowledge`` is the same for cold bases.
+    """
 
     def __init__(
         self,
@@ -57,10 +64,12 @@ class Recall:
         http: httpx.AsyncClient,
         hub: Callable[[], Hub],
         searching: Callable[[], Searching | None],
+        knowledge: Callable[[], Awaitable[Searching | None]],
     ) -> None:
         self._in_force = in_force
         self._http = http
         self._searching = searching
+        self._knowledge = knowledge
         self._making = threading.Lock()
         self._made: Recaller | None = None
 
@@ -113,7 +122,7 @@ class Recall:
             )
 
         def notebooks() -> Notebooks:
-            return Notebooks(notes_root(in_force.home, in_force.settings), in_force.settings.diary_max_chars)
+            return Notebooks(in_force.notebooks, in_force.settings.diary_max_chars)
 
         memo_cache: AnswerCache[AiMemoAnswer] = AnswerCache(
             lambda: in_force.settings.aimemo_cache_max_size,
@@ -127,6 +136,7 @@ class Recall:
         )
         return Recaller(
             self._once(),
+            self._cold,
             notebooks,
             AiMemo(AiMemoModel(self._http, address).ask, notebooks, in_force.home, ai_memo_rules, memo_cache),
             in_force.following(recall_rules),
@@ -135,6 +145,10 @@ class Recall:
             cache=cache,
             random=Random,
         )
+
+    async def _cold(self) -> RecallParts | None:
+        searching = await self._knowledge()
+        return None if searching is None else await asyncio.to_thread(recall_parts, searching, self._in_force)
 
     def _once(self) -> Callable[[], RecallParts | None]:
         made: list[RecallParts] = []
@@ -171,6 +185,7 @@ def recall_parts(searching: Searching, in_force: InForce) -> RecallParts:
         thinking,
         searching.index.notebooks,
         lambda: (ranking.version(), searching.vectors.ready(), searching.vectors_version(), options()),
+        searching.fresh,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from app.extend import CallFinished
@@ -37,6 +37,7 @@ def server_metrics(
     processes: Processes,
     upstreams: Callable[[], Sequence[UpstreamStatus]],
     clients: Callable[[ClientType], int],
+    vectors: Callable[[], Mapping[tuple[str, ...], float]],
 ) -> Metrics:
     """The numbers of ``/metrics``: counts of events, and the states that these callables tell."""
     metrics = Metrics(time.monotonic)
@@ -62,6 +63,7 @@ def server_metrics(
         lambda: {(kind.value,): clients(kind) for kind in ClientType},
         labels=("type",),
     )
+    metrics.watch("vcp_memory", "Vectors of notes: how many, how many are missing, …", vectors, labels=("what",))
     return metrics
 
 

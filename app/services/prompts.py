@@ -46,7 +46,7 @@ def prompt_engine(
     which wins, or empty.
     """
     settings = in_force.settings
-    notebooks = Notebooks(in_force.home / settings.knowledgebase_root_path, settings.diary_max_chars)
+    notebooks = Notebooks(in_force.notebooks, settings.diary_max_chars)
     return PromptEngine(
         _prompt_settings(in_force, image_key),
         files.agents,

@@ -218,6 +218,7 @@ class Services:
             processes=self._processes,
             upstreams=lambda: self.upstream.status(),
             clients=connected.count,
+            vectors=self.memory.vectors.readings,
         )
         self._reloader = Reloader(self, self.events)
         self._watcher = self._file_watcher(pace)
@@ -367,7 +368,7 @@ class Services:
                 at_the_end(self.statics.stop)
                 await self.statics.start()
                 await asyncio.to_thread(self.background_results.sweep)
-                await asyncio.to_thread(sweep_leftovers, self.config.home, time.time())
+                await asyncio.to_thread(sweep_leftovers, self.config.home, time.time(), self.config.notebooks)
             at_the_end(self.side_requests.aclose)
             at_the_end(self.in_process.stop)
             await self.in_process.start()

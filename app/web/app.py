@@ -34,6 +34,7 @@ from app.web.mcp import MCP_PATH, McpRoutes
 from app.web.mcp_servers import mcp_servers_routes
 from app.web.memory import memory_routes
 from app.web.memory_explain import memory_explain_routes
+from app.web.memory_files import MemoryFilesRoutes
 from app.web.metrics import MetricsRoute
 from app.web.models import models_routes
 from app.web.nodes import nodes_routes
@@ -98,7 +99,8 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     give_shelves(services)
     mcp = McpRoutes(services, blocks, mcp_http)
     further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services), DailyNotesRoutes(services))
-    routes = _Routes(app, own, lambda: (*further, *services.routes))
+    memory_files = MemoryFilesRoutes(services)
+    routes = _Routes(app, own, lambda: (*further, memory_files, *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
     routes.gate = Gate(
         CutOff(

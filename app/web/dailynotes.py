@@ -85,8 +85,8 @@ class DailyNotesRoutes:
         return self._routes
 
     def _notes(self) -> Notes:
-        home = self._services.in_force.home
-        return Notes(home, home / self._services.settings.knowledgebase_root_path)
+        in_force = self._services.in_force
+        return Notes(in_force.home, in_force.notebooks)
 
     async def _folders(self, _request: Request) -> Response:
         return JsonResponse({"folders": await asyncio.to_thread(self._notes().notebooks)})

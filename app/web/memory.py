@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app.chat.payload import loads_request
 from app.errors import BadRequestError, both
+from app.extend import Json
 from app.services import Services
 from app.web.body import ClientGoneError, read_body
 from app.web.errors import JsonResponse
@@ -24,6 +26,23 @@ _CHECK = described(
 )
 
 _REBUILD = described("application/json", {"type": "object"}, "Nothing has to be said", (404, 503))
+_REEMBED = described(
+    "application/json",
+    {"type": "object", "properties": {"confirm": {"type": "boolean"}}},
+    "Whether the change that waits may begin",
+    (400, 404, 408, 413),
+)
+
+_IMPORT = described(
+    "application/json",
+    {
+        "type": "object",
+        "required": ["path"],
+        "properties": {"path": {"type": "string"}, "confirm": {"type": "boolean"}},
+    },
+    "A file or a folder of the server, and whether anything is written",
+    (400, 404, 408, 413, 503),
+)
 
 
 def memory_routes(services: Services) -> APIRouter:
@@ -33,21 +52,14 @@ def memory_routes(services: Services) -> APIRouter:
 
     @router.get("/v1/memory/status", summary="The index of notes: how much is in it, what waits, what is wrong")
     async def status() -> Response:
-        return JsonResponse(await services.memory.index.status())
+        return JsonResponse(await services.memory.index.status() | {"vectors": services.memory.vectors.status()})
 
     @router.post("/v1/memory/check", summary="Compare the index with itself and with the files", openapi_extra=_CHECK)
     async def check(request: Request) -> Response:
         try:
-            body = await read_body(request.scope, request.receive, BODY_LIMIT)
+            repair = _yes(await _fields(request), "repair")
         except ClientGoneError:
             return Response(status_code=400)
-        try:
-            wanted = loads_request(body) if body else {}
-        except (ValueError, RecursionError) as error:
-            raise BadRequestError(both("请求体不是 JSON", "the body is no JSON")) from error
-        repair = wanted.get("repair", False) if isinstance(wanted, dict) else None
-        if not isinstance(repair, bool):
-            raise BadRequestError(both("repair 须为 true 或 false", "repair has to be true or false"))
         async with running:
             return JsonResponse(await services.memory.index.check(repair=repair))
 
@@ -56,4 +68,50 @@ def memory_routes(services: Services) -> APIRouter:
         async with running:
             return JsonResponse(await services.memory.index.rebuild())
 
+    @router.post(
+        "/v1/memory/reembed",
+        summary="What a change of the embedding model would cost, and the word that it may",
+        openapi_extra=_REEMBED,
+    )
+    async def reembed(request: Request) -> Response:
+        try:
+            wanted = await _fields(request)
+        except ClientGoneError:
+            return Response(status_code=400)
+        return JsonResponse(services.memory.vectors.reembed(confirm=_yes(wanted, "confirm")))
+
+    @router.post(
+        "/v1/memory/import",
+        summary="Take over vectors of an existing VectorStore; without confirm only tell what would be",
+        openapi_extra=_IMPORT,
+    )
+    async def import_store(request: Request) -> Response:
+        try:
+            wanted = await _fields(request)
+        except ClientGoneError:
+            return Response(status_code=400)
+        path = wanted.get("path")
+        if not isinstance(path, str) or not path:
+            raise BadRequestError(both("path 须为路径", "path has to be a path"))
+        return JsonResponse(await services.memory.vectors.import_store(path, confirm=_yes(wanted, "confirm")))
+
     return router
+
+
+async def _fields(request: Request) -> Mapping[str, Json]:
+    """The object in a body, empty for none. Raises ClientGoneError and BadRequestError."""
+    body = await read_body(request.scope, request.receive, BODY_LIMIT)
+    try:
+        wanted = loads_request(body) if body else {}
+    except (ValueError, RecursionError) as error:
+        raise BadRequestError(both("请求体不是 JSON", "the body is no JSON")) from error
+    if not isinstance(wanted, dict):
+        raise BadRequestError(both("请求体须为对象", "the body has to be an object"))
+    return wanted
+
+
+def _yes(wanted: Mapping[str, Json], name: str) -> bool:
+    value = wanted.get(name, False)
+    if not isinstance(value, bool):
+        raise BadRequestError(both(f"{name} 须为 true 或 false", f"{name} has to be true or false"))
+    return value

@@ -12,26 +12,39 @@ import asyncio
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.memory.embedders.choice import OFF, Choice
 from app.memory.embedders.embedder import Matrix, Vector
-from app.memory.vectors import approximate
+from app.memory.embedders.hashing import HashingEmbedder
+from app.memory.embedders.query_cache import QueryCache
+from app.memory.embedders.roster import Embedders
+from app.memory.index.database import Database
+from app.memory.index.memory_index import MemoryIndex
+from app.memory.index.records import ChunkPlace, NotebookState
+from app.memory.vectors import approximate, tables
+from app.memory.vectors.approximating import Approximating
 from app.memory.vectors.matrix import best, scores_of
+from app.memory.vectors.sets import VECTORS_FILE, VectorSets
 
 DIMENSION = 384
 QUESTIONS = 200
 TOPICS, SUBTOPICS = 500, 20
 BLOCK = 50_000
+NOTEBOOKS = 50
 K = 10
-ENGINES = ("exact", "faiss", "usearch")
+ENGINES = ("exact", "faiss", "sets", "usearch")
 
 
 class Clusters:
@@ -150,11 +163,83 @@ def measure(folder: Path, count: int, engine: str, build_cpu_seconds: float) -> 
         "build_wall_s": round(built, 1),
         "build_cpu_s": round(built_cpu, 1),
         "megabytes": round(size / 1e6),
-        "rss_megabytes": _peak(),
+        "rss_megabytes": peak_megabytes(),
         "query_wall_p50_ms": round(1000 * float(np.median(walls)), 2),
         "query_cpu_p50_ms": round(1000 * float(np.median(cpus)), 2),
         "recall@10": round(hits / (QUESTIONS * K), 4) if whole else None,
     }
+
+
+class _Notes:
+    """An index of so many chunks, three to a note, fifty notebooks."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def notebooks(self) -> dict[str, NotebookState]:
+        return {str(number): NotebookState(number, str(number), 1, 1, 1) for number in range(NOTEBOOKS)}
+
+    async def places(self) -> list[ChunkPlace]:
+        def made() -> list[ChunkPlace]:
+            return [ChunkPlace(n + 1, n // 3, n // 3 % NOTEBOOKS, n % 3, 739_000, _sha(n)) for n in range(self._count)]
+
+        return await asyncio.to_thread(made)
+
+    def changed(self, told: object) -> None:
+        """Nothing changes."""
+
+    renewed = changed
+
+
+def _put(part: Mapping[bytes, tuple[int, Vector]], connection: sqlite3.Connection) -> None:
+    tables.add_vectors(connection, 1, part)
+
+
+def _sha(row: int) -> bytes:
+    return (row + 1).to_bytes(8, "little") + bytes(24)
+
+
+async def measure_sets(folder: Path, count: int) -> dict[str, object]:
+    """As a server has it: opening, searching all notebooks and some; after ``faiss`` in the same folder."""
+    with np.load(folder / "questions.npz") as kept:
+        questions, truth = kept["questions"], kept["truth"]
+    rows = np.memmap(folder / "matrix.f32", np.float32, "r", shape=(count, DIMENSION))
+    (folder / "vectors").mkdir(exist_ok=True)
+    for name, kept_name in (("matrix.f32", "1.f32"), ("1.ivf", "1.ivf"), ("1.marks.npz", "1.marks.npz")):
+        if not (folder / "vectors" / kept_name).exists():
+            os.link(folder / name, folder / "vectors" / kept_name)
+    database = Database(folder / VECTORS_FILE, tables.VECTOR_TABLES)
+    if await database.open():
+        await database.write(lambda connection: tables.make_set(connection, "bench|384|", DIMENSION, tables.SERVING, 1))
+        for begin in range(0, count, BLOCK):
+            part = {_sha(row): (row, rows[row]) for row in range(begin, min(count, begin + BLOCK))}
+            await database.write(partial(_put, part))
+    await database.stop()
+    del rows  # so that what is counted below is what a server has
+    began, cpu = time.perf_counter(), _cpu()
+    embedders = Embedders(lambda: Choice(OFF), lambda _: HashingEmbedder())
+    queries = QueryCache(max_size=lambda: 0, ttl=lambda: 0.0, timer=time.monotonic)
+    sets = VectorSets(folder, cast(MemoryIndex, _Notes(count)), embedders, queries)
+    await sets.open()
+    opened, opened_cpu = time.perf_counter() - began, _cpu() - cpu
+    await Approximating(sets, lambda: 200_000).step()
+    figures: dict[str, object] = {"count": count, "engine": "sets", "open_wall_s": round(opened, 1)}
+    figures["open_cpu_s"] = round(opened_cpu, 1)
+    for name, notebooks in (("all", None), ("five_of_fifty", [str(number) for number in range(5)])):
+        walls, cpus, hits = [], [], 0
+        for question, wanted in zip(questions, truth, strict=True):
+            start, start_cpu = time.perf_counter(), time.process_time()
+            answer = await sets.nearest(question, notebooks, 50)
+            walls.append(time.perf_counter() - start)
+            cpus.append(time.process_time() - start_cpu)
+            hits += len({chunk - 1 for chunk, _ in answer[:K]} & set(wanted.tolist()))
+        figures[f"{name}_wall_p50_ms"] = round(1000 * float(np.median(walls)), 2)
+        figures[f"{name}_cpu_p50_ms"] = round(1000 * float(np.median(cpus)), 2)
+        if notebooks is None:
+            figures["recall@10"] = round(hits / (QUESTIONS * K), 4)
+    figures["rss_megabytes"] = peak_megabytes()
+    await sets.stop()
+    return figures
 
 
 def _cpu() -> float:
@@ -162,7 +247,7 @@ def _cpu() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def _peak() -> int:
+def peak_megabytes() -> int:
     """Megabytes of this process at most, mapped files that are in memory with it."""
     found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text(encoding="ascii"))
     return round(int(found.group(1)) / 1024) if found else 0
@@ -178,7 +263,11 @@ def main() -> None:
     parser.add_argument("--one", action="store_true", help="one measurement in this process")
     options = parser.parse_args()
     if options.one:
-        figures = measure(options.folder, options.counts[0], options.engines[0], options.build_cpu_seconds)
+        count, engine = options.counts[0], options.engines[0]
+        if engine == "sets":
+            figures = asyncio.run(measure_sets(options.folder, count))
+        else:
+            figures = measure(options.folder, count, engine, options.build_cpu_seconds)
         print(json.dumps(figures), flush=True)
         return
     for count in options.counts:

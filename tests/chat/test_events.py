@@ -28,7 +28,7 @@ from tests.server import ECHO, Running, call_text, run, running, write_plugin
 
 MODES = pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])
 
-PHASES = ["operator_text", "data", "detectors", "after_detectors"]
+PHASES = ["VCPTavern", "operator_text", "data", "detectors", "after_detectors", "ImageProcessor"]
 
 
 async def until(server: Running, kind: type[Event], count: int = 1) -> None:

@@ -85,3 +85,25 @@ def test_something_that_is_no_backup_changes_nothing(capsys: pytest.CaptureFixtu
     ended = command(capsys, "restore", tmp_path / "b.tar.gz", "--home", tmp_path / "new")
     assert (ended.code, ended.out) == (1, "")
     assert not (tmp_path / "new").exists()
+
+
+def test_notebooks_that_lie_elsewhere_are_saved_below_the_home_and_told_outside_of_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    write(home, "config.env", "KNOWLEDGEBASE_ROOT_PATH=data/notes\n")
+    for name in ("data/notes/Nova/1.txt", "memory/rag_tags.json", ".vcp/trash/dailynote/1/Nova/2.txt"):
+        write(home, name, "x")
+    write(home, ".vcp/memory/index.sqlite", "made of the notes")
+    command(capsys, "backup", tmp_path / "b.tar.gz", "--home", home)
+    assert command(capsys, "restore", tmp_path / "b.tar.gz", "--home", tmp_path / "new").code == 0
+    back = sorted(
+        path.relative_to(tmp_path / "new").as_posix() for path in (tmp_path / "new").rglob("*") if path.is_file()
+    )
+    assert back == [".vcp/lock", "config.env", "data/notes/Nova/1.txt", "memory/rag_tags.json"]
+
+    write(tmp_path, "drive/Nova/1.txt", "x")
+    write(home, "config.env", f"KNOWLEDGEBASE_ROOT_PATH={tmp_path / 'drive'}\n")
+    ended = command(capsys, "backup", tmp_path / "c.tar.gz", "--home", home)
+    assert ended.code == 0
+    assert f"{tmp_path / 'drive'}: " in ended.err

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.program import started
+from tests.program import LONGEST, started
 from tests.server import write_plugin
 
 LEAVER = """
@@ -44,7 +44,10 @@ def test_the_server_goes_on_and_ends_in_order_when_it_is_asked_to(tmp_path: Path
     write_plugin(tmp_path, "Leaver", LEAVER.format(fault=fault, begin=begin), **DIRECT)
     with started("serve", "--port", "0", cwd=tmp_path) as program:
         answer = httpx.get(
-            f"{program.base_url}/models", headers={"Authorization": f"Bearer {program.key}"}, trust_env=False
+            f"{program.base_url}/models",
+            headers={"Authorization": f"Bearer {program.key}"},
+            timeout=LONGEST,
+            trust_env=False,
         )
         assert answer.status_code == 200
         assert program.stop() == 0

@@ -21,7 +21,10 @@ def test_a_client_that_listens_does_not_hold_up_the_stop(tmp_path: Path) -> None
         (tmp_path / "config.env").write_text("\n".join(lines) + "\n", encoding="utf-8")
         with started("serve", "--port", "0", cwd=tmp_path) as program:
             async with httpx.AsyncClient(
-                base_url=program.base_url.removesuffix("/v1"), headers={"Authorization": "Bearer k"}, trust_env=False
+                base_url=program.base_url.removesuffix("/v1"),
+                headers={"Authorization": "Bearer k"},
+                timeout=LONGEST,
+                trust_env=False,
             ) as client:
                 opened = await post(client, initialize())
                 session = opened.headers["mcp-session-id"]

@@ -33,6 +33,12 @@ def test_old_ones_go_from_every_folder_in_which_the_server_writes(tmp_path: Path
     assert sweep_leftovers(tmp_path / "missing", NOW) == 0
 
 
+def test_notebooks_that_lie_elsewhere_are_swept_too(tmp_path: Path) -> None:
+    left = left_over(tmp_path / "drive" / "Nova" / LEFT)
+    assert sweep_leftovers(tmp_path / "home", NOW, tmp_path / "drive") == 1
+    assert not left.exists()
+
+
 def test_copies_of_files_of_clients_are_among_them() -> None:
     assert FILE_CACHE in FOLDERS
 

@@ -24,7 +24,7 @@ from app.demo.script import Hold, Reply, say
 from app.demo.scripted import ScriptedUpstream
 from app.extend import BackgroundResult
 from tests.plugins.watching import appears, lives, vanishes
-from tests.program import started
+from tests.program import LONGEST, started
 from tests.server import Running, call_text, run, running, write_plugin
 from tests.waiting import until
 
@@ -255,7 +255,9 @@ def test_a_callback_after_the_server_was_killed_is_taken_by_the_next_one_and_sho
             with started(*words, cwd=tmp_path) as program:
                 await appears(tmp_path / "VCPAsyncResults" / "Worker-w-1.json")
                 await vanishes(pid)
-                async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+                async with httpx.AsyncClient(
+                    base_url=f"http://127.0.0.1:{port}", timeout=LONGEST, trust_env=False
+                ) as client:
                     body = {"model": "m", "messages": [{"role": "user", "content": SHOWN}]}
                     await client.post("/v1/chat/completions", json=body, headers={"Authorization": "Bearer k"})
                 assert up.bodies[0]["messages"][0]["content"] == "survived"

@@ -19,7 +19,7 @@ from app.extend import StaticRefreshed
 from app.plugins.static_values import KeptValue, StaticValues
 from app.services import Services
 from app.tools.auth_code import AuthCode
-from tests.program import started, vcp
+from tests.program import LONGEST, started, vcp
 from tests.prompt.installation import static_source
 from tests.server import ECHO, Running, call_text, run, running, write_plugin
 from tests.web.asgi import services_in
@@ -244,7 +244,9 @@ def test_kill_9_in_the_middle_of_a_refresh_leaves_a_whole_value_for_the_next_sta
             "messages": [{"role": "system", "content": "{{Big}}"}, {"role": "user", "content": "?"}],
         }
         headers = {"Authorization": f"Bearer {program.key}"}
-        answer = httpx.post(f"{program.base_url}/chat/completions", json=question, headers=headers, trust_env=False)
+        answer = httpx.post(
+            f"{program.base_url}/chat/completions", json=question, headers=headers, timeout=LONGEST, trust_env=False
+        )
         assert answer.status_code == 200
         assert program.stop() == 0
     assert whole(value()) == number

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +69,12 @@ class Terminal:
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     home = tmp_path_factory.mktemp("a checkout 目录")
     shutil.copy(ROOT / "config.env.example", home)
-    keys = {"Image_Key": "key-of-pictures", "File_Key": "key-of-files"}
+    keys = {
+        "Image_Key": "key-of-pictures",
+        "File_Key": "key-of-files",
+        "AdminUsername": "me",
+        "AdminPassword": "a-password",
+    }
     with started("serve", "--home", ".", "--port", "0", cwd=home, environ=keys) as server:
         yield Terminal(home, server)
 
@@ -107,7 +113,7 @@ def lists_the_model(answer: str) -> None:
 CURL: dict[str, Callable[[str], None]] = {
     '"content": "What is 12*7?"': shows_the_sum,
     '"stream": true': shows_both_sums_in_a_stream,
-    "/v1/human/tool": shows_the_result,
+    "sqrt(16) + 2**10「末」": shows_the_result,
     "/v1/models": lists_the_model,
     "/tools/SciCalculator": shows_the_result,
 }
@@ -122,17 +128,20 @@ ELSEWHERE = (
 )
 """Blocks of shell that other tests run."""
 
-NODE_KEY, NODE, WATCH = ("vcp keys node", "vcp node --home", "-m websockets")
+TOGETHER = NODE_KEY, NODE, WATCH, WRITE_NOTE, OWN_NOTE, REMEMBER, EXPLAIN = (
+    *("vcp keys node", "vcp node --home", "-m websockets"),
+    *("tool_name:「始」DailyNote「末」", "cat > dailynote/", "日记本:0]]", "vcp memory explain"),
+)
 """Blocks of shell that go on running, or that belong together."""
 
 
 @pytest.mark.parametrize("name", READMES)
 def test_every_block_of_shell_is_run_by_a_test(name: str) -> None:
     others = [block for block in blocks(name, "sh") if block not in ELSEWHERE]
-    assert len(others) == len(CURL) + 3
+    assert len(others) == len(CURL) + len(TOGETHER)
     for words in CURL:
         assert ADDRESS in block_with(name, "sh", words)
-    for words in (NODE_KEY, NODE, WATCH):
+    for words in TOGETHER:
         assert block_with(name, "sh", words)
 
 
@@ -207,6 +216,27 @@ def test_what_the_demo_model_was_told_to_remember_is_in_the_next_prompt(
         body = {"model": "vcp-demo", "messages": messages}
         answers.append(content(httpx.post(url, json=body, headers=headers, timeout=60, trust_env=False).text))
     assert recall in answers[1]
+
+
+@pytest.mark.external
+def test_the_first_notes_are_remembered_by_meaning_without_a_key(
+    terminal: Terminal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shell(words: str) -> str:
+        return terminal.run("/bin/sh", "-c", text=block_with("README.md", "sh", words))
+
+    written = json.loads(shell(WRITE_NOTE))
+    assert "Diary saved" in str(written), written
+    assert shell(OWN_NOTE) == ""
+    until = time.monotonic() + LONGEST
+    while "oolong" not in (answer := content(shell(REMEMBER))):
+        assert time.monotonic() < until, answer
+    assert "轮胎" not in answer
+    explain = shlex.split(block_with("README.md", "sh", EXPLAIN))
+    while "轮胎" not in (told := command(capsys, *explain[1:], "--home", terminal.home)).out:
+        assert (told.code, time.monotonic() < until) == (0, True), told
+    own, others = (told.out.index(words) for words in ("轮胎", "oolong"))
+    assert own < others, "the note about the bicycle comes first, though it is in another language"
 
 
 def test_the_commands_for_a_node_bring_its_tools(terminal: Terminal, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ DAY = date(2025, 11, 27)
 
 
 def test_f1_a_frame_without_hits_says_so() -> None:
-    assert frames.standard_frame("小克", []) == (
+    assert frames.standard_frame("小克日记本", []) == (
         '\n[--- 从"小克日记本"中检索到的相关记忆片段 ---]\n没有找到直接相关的记忆片段。\n[--- 记忆片段结束 ---]\n'
     )
 
@@ -41,13 +41,13 @@ def test_f3_dates_of_first_lines_are_read_with_hyphens_or_dots(text: str, day: d
 
 
 def test_f4_ranges_are_printed_as_days_of_the_configured_zone() -> None:
-    frame = frames.time_frame("小克", [(date(2025, 11, 17), date(2025, 11, 23))], [], [])
+    frame = frames.time_frame("小克日记本", [(date(2025, 11, 17), date(2025, 11, 23))], [], [])
     assert '[合并查询的时间范围: "2025-11-17 ~ 2025-11-23"]\n' in frame
 
 
 def test_standard_hits_are_trimmed_and_one_below_the_other() -> None:
     hits = [FrameHit("  一 \n"), FrameHit("二\n行")]
-    assert frames.standard_frame("小克", hits) == (
+    assert frames.standard_frame("小克日记本", hits) == (
         '\n[--- 从"小克日记本"中检索到的相关记忆片段 ---]\n* 一\n* 二\n行\n[--- 记忆片段结束 ---]\n'
     )
 
@@ -63,7 +63,7 @@ def test_d78_a_known_date_is_put_before_texts_that_do_not_bring_one() -> None:
 
 def test_the_group_frame_names_what_fired() -> None:
     groups = [FrameGroup("编程", 0.5, ("代码", "bug")), FrameGroup("茶", 0.125, ("龙井",))]
-    assert frames.group_frame("小克", groups, [FrameHit("一")]) == (
+    assert frames.group_frame("小克日记本", groups, [FrameHit("一")]) == (
         '\n[--- "小克日记本" 语义组增强检索结果 ---]\n[激活的语义组:]\n'
         '  • 编程 (50%激活): 匹配到 "代码, bug"\n  • 茶 (13%激活): 匹配到 "龙井"\n\n'
         "[检索到 1 条相关记忆]\n* 一\n[--- 检索结束 ---]\n"
@@ -71,7 +71,7 @@ def test_the_group_frame_names_what_fired() -> None:
 
 
 def test_the_group_frame_without_groups_and_hits() -> None:
-    assert frames.group_frame("小克", [], []) == (
+    assert frames.group_frame("小克日记本", [], []) == (
         '\n[--- "小克日记本" 语义组增强检索结果 ---]\n[未激活特定语义组]\n\n'
         "[检索到 0 条相关记忆]\n没有找到直接相关的记忆片段。\n[--- 检索结束 ---]\n"
     )
@@ -79,7 +79,7 @@ def test_the_group_frame_without_groups_and_hits() -> None:
 
 def test_the_time_frame_has_both_parts_with_a_blank_line_between() -> None:
     ranges = [(DAY, DAY), (date(2025, 8, 1), date(2025, 8, 31))]
-    frame = frames.time_frame("小克", ranges, [FrameHit("一", DAY)], [FrameHit("[2025-11-27] - 小克\n二")])
+    frame = frames.time_frame("小克日记本", ranges, [FrameHit("一", DAY)], [FrameHit("[2025-11-27] - 小克\n二")])
     assert frame == (
         '\n[--- "小克日记本" 多时间感知检索结果 ---]\n'
         '[合并查询的时间范围: "2025-11-27 ~ 2025-11-27" 和 "2025-08-01 ~ 2025-08-31"]\n'
@@ -109,7 +109,7 @@ def test_the_chain_frame_shows_its_stages() -> None:
 def test_texts_of_aimemo_and_those_in_place_of_declarations() -> None:
     assert frames.ai_memo_file("小克", "正文") == "=== 小克日记本 ===\n正文"
     assert frames.ai_memo_result(["A", "B"], "文") == "[跨库联合检索: A + B]\n文"
-    assert frames.already_recalled("小克") == '[检测到循环引用，已跳过"小克日记本"的解析]'
+    assert frames.already_recalled("小克日记本") == '[检测到循环引用，已跳过"小克日记本"的解析]'
     assert '"小克日记本"' in frames.ai_memo_pointer("小克")
     assert (frames.DECLARATION_REMOVED, frames.RECALL_FAILED) == ("[循环占位符已移除]", "[RAG处理失败]")
     assert frames.AI_MEMO_UNCONFIGURED == "[AIMemo功能未配置]"

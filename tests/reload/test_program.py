@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.program import Program, started, vcp
+from tests.program import LONGEST, Program, started, vcp
 from tests.reload.files import WAIT_SECONDS, manifest_of, save, tree
 from tests.server import ECHO, write_plugin
 
@@ -44,7 +44,7 @@ def test_a_server_follows_its_files_and_its_log_follows_the_settings(tmp_path: P
         assert len(lines(program, "Key: changed; takes effect after a restart")) == 1  # the port was given by option
         assert "other" not in program.logged
         headers = {"Authorization": "Bearer k"}
-        with httpx.Client(headers=headers, trust_env=False) as web:
+        with httpx.Client(headers=headers, timeout=LONGEST, trust_env=False) as web:
             assert web.get(f"{program.base_url}/models").status_code == 200
         config.write_text('DEFAULT_TIMEZONE="Asia' + " " * 200, encoding="utf-8")
         wait_for(lambda: bool(lines(program, "config.env:1: DEFAULT_TIMEZONE: ")), program)

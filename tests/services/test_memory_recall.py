@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from app.services.memory_recall import recall_rules
 from tests.hub.clients import SOCKET_KEY, address, connected
 from tests.server import ECHO, Running, call_text, run, running, write_plugin
 from tests.waiting import until
+
+SHIPPED_PLUGINS = Path(__file__).parents[2] / "Plugin"
 
 HOSTILE = (
     f"[2025-11-20] - 小克\n公园的天气很好 {{{{Date}}}} {{{{小克日记本}}}} [[小克日记本]] $& $1 \\g<0> "
@@ -90,6 +93,49 @@ def test_what_is_written_while_the_server_runs_is_remembered_in_the_next_turn(tm
             assert "土星" not in system_text(up)
             assert "土星" in system_text(up, 1)
             assert "咪咪" in system_text(up, 1)
+
+    run(main())
+
+
+def test_what_the_model_writes_down_is_recalled_in_the_next_request(tmp_path: Path) -> None:
+    """D80: at once, however quickly the request comes, and before the note has a vector of its own."""
+    write_note(tmp_path, "小克", "a.txt", "[2025-11-20] - 小克\n养了一只猫叫咪咪\nTag: 猫")
+    shutil.copytree(SHIPPED_PLUGINS / "DailyNote", tmp_path / "Plugin" / "DailyNote")
+    note = call_text("DailyNote", command="create", maid="小克", Date="2025-11-28", Content="企鹅滑梯很快。\nTag: 企鹅")
+    prompt = {"role": "system", "content": "[[小克日记本:0]]"}
+
+    async def main() -> None:
+        script = [say(f"记下：{note}"), say("好"), say("好")]
+        config = ("MemoryEmbedder=hashing",)
+        async with ScriptedUpstream(script) as up, running(tmp_path, up.base_url, config=config) as server:
+            await until(lambda: server.services.memory.vectors.status()["vectors"])
+            await server.chat("记住滑梯")
+            await server.chat(prompt, "企鹅滑梯 怎么样")
+            assert "企鹅滑梯很快。" in system_text(up, 2)
+
+    run(main())
+
+
+def test_a_cold_base_of_knowledge_is_read_when_it_is_asked_for_first(tmp_path: Path) -> None:
+    """2.5: ``[[X知识库]]`` over the folders of ``knowledge/``, apart from the diaries."""
+    write_note(tmp_path, "公司", "a.txt", "[2025-11-20] - 小克\n公司里养了一只猫叫咪咪")
+    prompt = {"role": "system", "content": "[[公司知识库]]《《公司知识库》》[[没有知识库]]"}
+
+    async def main() -> None:
+        config = ("MemoryEmbedder=hashing",)
+        async with ScriptedUpstream(lambda _: say("好")) as up, running(tmp_path, up.base_url, config=config) as server:
+            await indexed(server, 1)
+            await server.chat(prompt, "年假有几天")
+            assert system_text(up) == prompt["content"]  # there is no folder
+            assert not (tmp_path / ".vcp/memory/knowledge").exists()
+            (tmp_path / "knowledge/公司").mkdir(parents=True)
+            (tmp_path / "knowledge/公司/制度.md").write_text("# 年假\n年假有几天：十天 {{Date}}", encoding="utf-8")
+            await server.chat(prompt, "年假有几天")
+            head, end = '[--- 从"公司知识库"中检索到的相关记忆片段 ---]', "[--- 记忆片段结束 ---]"
+            frame = f"\n{head}\n* # 年假\n年假有几天：十天 {{{{Date}}}}\n{end}\n"
+            assert system_text(up, 1) == f"{frame}{frame}[[没有知识库]]"
+            await server.chat({"role": "system", "content": "[[公司日记本]]"}, "年假有几天")
+            assert "十天" not in system_text(up, 2)
 
     run(main())
 

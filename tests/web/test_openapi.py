@@ -65,6 +65,8 @@ def test_it_holds_every_route_and_says_which_are_open(tmp_path: Path) -> None:
         "/v1/memory/check": True,
         "/v1/memory/rebuild": True,
         "/v1/memory/explain": True,
+        "/v1/memory/reembed": True,
+        "/v1/memory/import": True,
         "/healthz": False,
         "/readyz": False,
         "/plugin-callback/{plugin}/{task}": False,

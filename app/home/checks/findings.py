@@ -73,6 +73,11 @@ class Installation:
         """The absolute path of the home."""
         return self.config.home
 
+    @property
+    def notebooks_name(self) -> str:
+        """The folder of the notebooks as people read it."""
+        return self.shown(self.config.notebooks)
+
     def shown(self, path: Path) -> str:
         """A path as people read it: below the home without it, with slashes."""
         for home in (self.home, self.home.resolve()):

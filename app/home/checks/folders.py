@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.config.home_folders import HOME_FOLDERS
+from app.config.home_folders import home_folders
 from app.errors import both
 from app.home.checks.findings import Finding, Installation, Level, Topic, entries
 
@@ -17,15 +17,21 @@ MAX_COUNTED = 1_000_000
 READ_LIVE = both("每次对话时读取", "read anew for every chat")
 USED = both("使用", "used")
 LEFT_ALONE = both("本版本不使用，也不会改动", "not used by this version, and left alone")
-REBUILT = both("本版本不使用，不会改动；内容可由日记重建", "not used by this version, left alone; made from diaries")
+MADE_OF_NOTES = both("由日记得出的索引和向量，可随时重建", "index and vectors, made from the notes")
+DELETED = both("已删除的日记，保留 MemoryTrashDays 天", "deleted notes, kept for MemoryTrashDays")
 NOT_NEEDED = both("旧程序的文件，不使用", "files of the old program, not used")
 
 _FOLDERS = (
     ("Agent", USED),
     ("TVStxt", USED),
-    ("dailynote", READ_LIVE),
     ("Plugin", USED),
-    ("VectorStore", REBUILT),
+    ("memory", USED),
+    (".vcp/memory", MADE_OF_NOTES),
+    (".vcp/trash", DELETED),
+    (
+        "VectorStore",
+        both("旧索引；vcp memory import 可沿用其中的向量", "an older index; vcp memory import takes its vectors over"),
+    ),
     ("image", USED),
     ("file", USED),
     ("VCPAsyncResults", USED),
@@ -53,9 +59,10 @@ class FolderCount:
 
 def count_folders(installation: Installation) -> tuple[FolderCount, ...]:
     """The known folders that exist."""
+    folders = [(installation.notebooks_name, READ_LIVE), *_FOLDERS]
     return tuple(
         _counted(installation.home / name, name, meaning)
-        for name, meaning in _FOLDERS
+        for name, meaning in folders
         if (installation.home / name).is_dir()
     )
 
@@ -63,7 +70,7 @@ def count_folders(installation: Installation) -> tuple[FolderCount, ...]:
 def check_folders(installation: Installation) -> Iterator[Finding]:
     """Findings about the folders themselves."""
     home = installation.home
-    for name in HOME_FOLDERS:
+    for name in home_folders(home, installation.config.notebooks):
         folder = home / name
         if not folder.exists():
             yield Finding(
@@ -77,14 +84,24 @@ def check_folders(installation: Installation) -> Iterator[Finding]:
             yield Finding(Level.ERROR, Topic.FOLDERS, "不是目录", "is no folder", name)
         elif not os.access(folder, os.R_OK | os.X_OK):
             yield Finding(Level.ERROR, Topic.FOLDERS, "没有读取权限", "may not be read", f"{name}/")
-    for entry in entries(home / "dailynote"):
-        if entry.is_symlink() and entry.is_dir() and home.resolve() not in Path(entry.path).resolve().parents:
+    notebooks = installation.config.notebooks
+    if home not in notebooks.parents and not notebooks.is_dir():
+        yield Finding(
+            Level.WARNING,
+            Topic.FOLDERS,
+            "日记目录不存在，且不会自动创建",
+            "the folder of the notebooks is not there, and it is not made",
+            str(notebooks),
+            subject="KNOWLEDGEBASE_ROOT_PATH",
+        )
+    for entry in entries(notebooks):
+        if entry.is_symlink() and entry.is_dir() and notebooks.resolve() not in Path(entry.path).resolve().parents:
             yield Finding(
                 Level.WARNING,
                 Topic.FOLDERS,
-                "指向安装目录之外的链接，不会读取",
-                "a link that leads out of dailynote/; it is not read",
-                f"dailynote/{entry.name}",
+                "指向日记目录之外的链接，不会读取",
+                "a link that leads out of the folder of notebooks; it is not read",
+                f"{installation.notebooks_name}/{entry.name}",
             )
 
 

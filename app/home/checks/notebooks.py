@@ -10,7 +10,7 @@ from app.memory.diaries.permissions import DEFAULT, PERMISSIONS_FILE, load_permi
 
 def check_notebooks(installation: Installation) -> Iterator[Finding]:
     """An error for a file that cannot be used and so opens every notebook; a note for notebooks that are not there."""
-    root = installation.home / installation.config.settings.knowledgebase_root_path
+    root = installation.config.notebooks
     try:
         rules = load_permissions(installation.home).rules
     except (OSError, ValueError, RecursionError) as error:

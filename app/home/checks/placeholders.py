@@ -92,6 +92,7 @@ class Providers:
 
     def __init__(self, installation: Installation, check: PluginCheck, aliases: frozenset[str]) -> None:
         self._home = installation.home
+        self._notebooks = installation.config.notebooks
         self._config = installation.config
         self._check = check
         self._aliases = aliases
@@ -148,9 +149,10 @@ class Providers:
         )
 
     def _notebook(self, name: str) -> Verdict | None:
-        if _is_folder(self._home / "dailynote", name):
+        if _is_folder(self._notebooks, name):
             return None
-        return _wrong(f"没有日记本 dailynote/{name}", f"there is no notebook dailynote/{name}")
+        where = f"{self._notebooks.name}/{name}"
+        return _wrong(f"没有日记本 {where}", f"there is no notebook {where}")
 
     def _emoji_list(self, name: str) -> Verdict | None:
         if _plain(name) and (

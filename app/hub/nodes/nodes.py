@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from app.extend import (
     CallContext,
+    Clock,
     EventSink,
     Json,
     NodeJoined,
@@ -53,9 +55,7 @@ SHOWN = 20
 @dataclass(frozen=True, slots=True)
 class NodeRules:
     """The settings that nodes are under: what one connection may cost, sizes in bytes, ``placeholder_chars`` of one
-    value, seconds between pings.
-
-    ``head`` selects the later form of requests (D16).
+    value, seconds between pings. ``head`` selects the later form of requests (D16).
     """
 
     link: NodeLimits
@@ -70,7 +70,7 @@ class Nodes:
 
     ``rules`` gives the settings of now, ``read_manifest`` makes a tool of a manifest, ``store`` keeps a background
     result. ``local_names`` are the names of tools that this server has without nodes: those win (W4). ``keys`` are
-    those that belong to one node each.
+    those that belong to one node each. ``busy`` is a steady clock, by which reading what nodes register has its limits.
     """
 
     def __init__(
@@ -84,6 +84,7 @@ class Nodes:
         new_id: Callable[[str], str],
         local_names: Callable[[], Collection[str]],
         keys: NodeRights | None = None,
+        busy: Clock = time.perf_counter,
     ) -> None:
         self._events = events
         self._rules = rules
@@ -92,7 +93,7 @@ class Nodes:
         self._keys = keys
         self._new_request_id = request_ids(new_id("node"))
         self._connected: dict[str, Node] = {}
-        self._registrations = Intake(self._read_registration)
+        self._registrations = Intake(self._read_registration, busy)
         self._names = NodeNames(keys, self._entered, self._gone)
         self._pools: Mapping[str, Pool[Node]] = MappingProxyType({})
         self._tools: Mapping[str, ToolSpec] = MappingProxyType({})
@@ -144,8 +145,7 @@ class Nodes:
             pool = self._pools.get(tool)
             return pool.members if pool is not None else ()
         nodes = self._names.nodes
-        node = nodes.get(head)
-        if node is not None:
+        if (node := nodes.get(head)) is not None:
             return (node.offers[tool],) if tool in node.offers else ()
         offers = (offer for node in nodes.values() if (offer := node.offers.get(tool)) is not None)
         pool = pool_of(offer for offer in offers if head in offer.spec.labels)

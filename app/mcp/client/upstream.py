@@ -391,6 +391,7 @@ class Upstream:
 
 def _sdk() -> Callable[[ServerEntry, Around, Way | None], Coroutine[Any, Any, Connection]]:
     """What needs the SDK, whose import takes half a second: in a thread, and only where there is a server to start."""
+    import app.mcp.sdk  # noqa: F401  whole, before parts of it
     from app.mcp.client.opening import connected
 
     return connected

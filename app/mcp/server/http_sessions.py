@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
+from anyio import BrokenResourceError, ClosedResourceError
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -115,10 +116,19 @@ class HttpSessions:
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, caller: HttpCaller, body: bytes) -> None:
         """Answer a request whose ``body`` has been read."""
+        answer = _OneAnswer(send)
+        try:
+            await self._answer(scope, receive, answer, caller, body)
+        except (BrokenResourceError, ClosedResourceError):
+            # The SDK hands a message on after it has answered, to a session that may have ended meanwhile. With this
+            # the web server would cut a connection on which the client's next request is coming already.
+            if not answer.ended:
+                raise
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, caller: HttpCaller, body: bytes) -> None:
         self._manager.max_sessions = self._max_sessions()
         self._manager.session_idle_timeout = self._idle_seconds()
         scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-        send = _one_answer(send)
         scope["user"] = _user(caller.principal)
         scope[HTTP_CALLER] = caller
         headers = Headers(scope=scope)
@@ -220,19 +230,19 @@ class HttpSessions:
         return receiving
 
 
-def _one_answer(send: Send) -> Send:
+class _OneAnswer:
     """Drops what comes after the end of an answer: the SDK answers a notification, and again with an error when its
     session ends just then, for which the web server would cut the client's connection.
     """
-    ended = False
 
-    async def sending(message: Message) -> None:
-        nonlocal ended
-        if not ended:
-            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
-            await send(message)
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.ended = False
 
-    return sending
+    async def __call__(self, message: Message) -> None:
+        if not self.ended:
+            self.ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await self._send(message)
 
 
 def _user(principal: Principal) -> AuthenticatedUser:

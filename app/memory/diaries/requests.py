@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from app.config.home_folders import notebooks_folder
 from app.memory.diaries.files import DiaryError
 from app.protocol.half_characters import whole
 
@@ -18,8 +19,6 @@ MAX_INPUT_BYTES = 64 * 1024 * 1024
 """Longest JSON on stdin: escaping can make a text six times longer."""
 
 DEFAULT_ZONE = "Asia/Shanghai"
-DEFAULT_ROOT = "dailynote"
-"""Folder of the notebooks, below the home or absolute (``KNOWLEDGEBASE_ROOT_PATH``)."""
 
 _NAMES = {
     "maidName": ("maidName", "maid", "Maid", "MAID"),
@@ -122,7 +121,7 @@ def read_settings(environment: Mapping[str, str]) -> DiarySettings:
         extension = "txt"
     return DiarySettings(
         Path(base),
-        Path(base) / (environment.get("KNOWLEDGEBASE_ROOT_PATH", "").strip() or DEFAULT_ROOT),
+        notebooks_folder(Path(base), environment.get("KNOWLEDGEBASE_ROOT_PATH", "")),
         zone,
         extension,
         tuple(warnings),

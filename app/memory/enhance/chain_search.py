@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.errors import both
 from app.memory.embedders.embedder import Vector
 from app.memory.enhance.chains import StageFound, StageHit
 from app.memory.index.records import SearchableIndex
@@ -25,7 +26,7 @@ class ChainSearch:
         A cluster that is no notebook gives nothing, with a fault that says so.
         """
         if cluster not in self._index.notebooks():
-            return StageFound((), None, f"there is no notebook {cluster}")
+            return StageFound((), None, both(f"没有日记本 {cluster}", f"there is no notebook {cluster}"))
         found: Sequence[tuple[int, float]] = ()
         if vector is not None:
             found = list(finite(await self._vectors.nearest(vector, [cluster], k)).items())

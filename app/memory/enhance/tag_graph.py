@@ -6,7 +6,7 @@ Personalised PageRank over the two-sided graph of tags and notes. An edge weighs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,16 +16,46 @@ RESTART = 0.5
 ITERATIONS = 10
 EXPLAINED_NOTES = 200
 EXPLAINED_TAGS = 5
+TOLD_TAGS = 200
+"""So many tags are told, the ones with the greatest mass."""
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
+class NoteMasses(Mapping[int, float]):
+    """Masses of notes by id; one goes through the greatest first, equal ones by id (masses count to nine digits).
+
+    A walk reaches most notes of a home, of which a question looks at a few: nothing is made of each.
+    """
+
+    def __init__(self, ids: Indices, masses: Floats) -> None:
+        """``ids`` are ascending."""
+        self._ids, self._masses = ids, masses
+
+    def __getitem__(self, note: int) -> float:
+        at = int(np.searchsorted(self._ids, note))
+        if at == len(self._ids) or self._ids[at] != note:
+            raise KeyError(note)
+        return float(self._masses[at])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ids[np.argsort(-np.round(self._masses, 9), kind="stable")].tolist())
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+
+NO_NOTES = NoteMasses(np.zeros(0, np.int64), np.zeros(0))
+
+
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Masses after the walk: of notes (the greatest is 1), of tags (their sum is at most 1), and who reached whom."""
+    """Masses after the walk: of notes (the greatest is 1, and it comes first), of tags (their sum is at most 1; the
+    greatest ones, which come first), and who reached whom.
+    """
 
-    notes: Mapping[int, float]
+    notes: NoteMasses
     tags: Mapping[str, float]
     reached: Mapping[int, tuple[str, ...]]
 
@@ -55,6 +85,8 @@ class TagGraph:
         self._to_note = weights / self._sum(self._tag_of, weights, len(self._names))[self._tag_of]
         self._to_tag = weights / self._sum(self._note_of, weights, len(self._ids))[self._note_of]
         self.frequencies: Mapping[str, int] = dict(zip(self._names, sizes.tolist(), strict=True))
+        self.folded = tuple((tag.casefold(), tag) for tag in self._names)
+        """All tags with the form in which they are looked for in questions."""
 
     @property
     def notes(self) -> int:
@@ -86,7 +118,7 @@ class TagGraph:
                 note_seed[at] = weight
         total = float(tag_seed.sum() + note_seed.sum())
         if total <= 0.0:
-            return Walk({}, {}, {})
+            return Walk(NO_NOTES, {}, {})
         tag_seed, note_seed = tag_seed / total, note_seed / total
         tag_mass, note_mass = tag_seed.copy(), note_seed.copy()
         for _ in range(ITERATIONS):
@@ -100,9 +132,9 @@ class TagGraph:
     def _told(self, tag_mass: Floats, through: Floats) -> Walk:
         top = float(through.max(initial=0.0))
         if top <= 0.0:
-            return Walk({}, {}, {})
+            return Walk(NO_NOTES, {}, {})
         found = np.flatnonzero(through > 1e-6 * top)
-        masses = {int(self._ids[at]): float(through[at] / top) for at in found}
+        masses = NoteMasses(self._ids[found], through[found] / top)
         best = found[np.argsort(-through[found], kind="stable")][:EXPLAINED_NOTES]
         wanted = np.zeros(len(self._ids), dtype=bool)
         wanted[best] = True
@@ -115,5 +147,5 @@ class TagGraph:
         reached = {
             note: tuple(tag for _, tag in sorted(from_tags)[:EXPLAINED_TAGS]) for note, from_tags in shares.items()
         }
-        order = np.argsort(-tag_mass, kind="stable")
+        order = np.argsort(-tag_mass, kind="stable")[:TOLD_TAGS]
         return Walk(masses, {self._names[at]: float(tag_mass[at]) for at in order if tag_mass[at] > 1e-9}, reached)

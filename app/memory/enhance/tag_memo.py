@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from app.memory.embedders.calibration import calibrated
 from app.memory.embedders.embedder import Vector
@@ -33,13 +33,15 @@ TOLD_TAGS = 30
 _LATIN = re.compile(r"[a-z0-9]")
 
 
-def named_tags(question: str, tags: Mapping[str, object]) -> list[str]:
-    """The tags that stand in the question itself, without regard to case; Latin ones as whole words."""
+def named_tags(question: str, folded: Iterable[tuple[str, str]]) -> list[str]:
+    """The tags that stand in the question itself, without regard to case; Latin ones as whole words.
+
+    Each tag comes with its ``casefold``.
+    """
     text = question.casefold()
     found = []
-    for tag in tags:
-        name = tag.casefold()
-        if len(name) < 2 or name not in text:
+    for name, tag in folded:
+        if name not in text or len(name) < 2:
             continue
         if _LATIN.match(name[0]) or _LATIN.match(name[-1]):
             whole = re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", text)
@@ -65,7 +67,7 @@ class TagMemo:
         if self._options().n2025_tags:
             return await self._bent(vector, beta)
         graph = await self._current()
-        seeds = {tag: 1.0 for tag in named_tags(question, graph.frequencies)}
+        seeds = dict.fromkeys(await asyncio.to_thread(named_tags, question, graph.folded), 1.0)
         if vector is not None:
             calibration = self._vectors.calibration()
             for tag, cosine in await self._vectors.nearest_tags(vector, DIRECT_TAGS):

@@ -27,6 +27,10 @@ WAL_BYTES = 64 * 1024 * 1024
 QUICK_CHECK_BYTES = 64 * 1024 * 1024
 """A larger file is not read through at each start; a fault in it is found when it is met."""
 
+OLD, BROKEN = ".old", ".broken"
+"""What a file is called that was moved aside: of another version, damaged."""
+
+_ENDINGS = ("-wal", "-shm", "")
 _BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 _NO_ROOM = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN})
 
@@ -116,14 +120,18 @@ class Database:
         self._opened = False
         await self._in_thread(self._writing, self._renew)
 
-    async def checkpoint(self) -> None:
-        """Put the WAL into the file and cut it to nothing, unless a reader holds it."""
+    async def checkpoint(self) -> bool:
+        """Put the WAL into the file and cut it to nothing; false when a reader holds it for too long."""
 
-        def work() -> None:
-            if self._writer is not None:
-                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        def work() -> bool:
+            (busy, _, _) = self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not busy
 
-        await self._in_thread(self._writing, lambda: _told(work))
+        return await self._in_thread(self._writing, lambda: _told(work))
+
+    async def forget_copies(self) -> None:
+        """Remove files that were moved aside: they hold what was deleted since."""
+        await self._in_thread(self._writing, self._forget_copies)
 
     def size(self) -> int:
         """Bytes on disk."""
@@ -150,9 +158,9 @@ class Database:
         try:
             self._writer = _told(lambda: self._connected(writing=True))
             reason = _told(lambda: self._strange(self._connection()))
-            moved = ".old"
+            moved = OLD
         except IndexBrokenError as error:
-            reason, moved = error.message, ".broken"
+            reason, moved = error.message, BROKEN
         fresh = reason == "new"
         if reason and not fresh:
             log.warning("the memory index %s is made anew: %s", self.path, reason)
@@ -177,6 +185,7 @@ class Database:
             if writing:
                 connection.execute("PRAGMA journal_mode = WAL").fetchall()
                 connection.execute("PRAGMA synchronous = NORMAL")
+                connection.execute("PRAGMA secure_delete = ON").fetchall()
                 connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}").fetchall()
                 connection.execute("PRAGMA cache_size = -32768")
             else:
@@ -205,14 +214,20 @@ class Database:
                 raise IndexBrokenError(found[0].splitlines()[0] if found else "no answer")
         return ""
 
+    def _forget_copies(self) -> None:
+        for suffix in (OLD, BROKEN):
+            for ending in _ENDINGS:
+                with contextlib.suppress(OSError):
+                    Path(f"{self.path}{suffix}{ending}").unlink()
+
     def _move_aside(self, suffix: str) -> None:
         self._close()
-        for ending in ("-wal", "-shm", ""):
+        for ending in _ENDINGS:
             with contextlib.suppress(FileNotFoundError):
                 Path(f"{self.path}{ending}").replace(f"{self.path}{suffix}{ending}")
 
     def _renew(self) -> None:
-        self._move_aside(".broken")
+        self._move_aside(BROKEN)
         self._open()
 
     def _close(self) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from app.memory.index.rows import place_word
 from app.memory.index.schema import WORD_WEIGHTS
 
 MAX_WORDS = 128
 MAX_NOTEBOOKS = 500
+"""So many are named in one search at most."""
 MAX_COUNTS = 100_000
 
 MATCHES = 20_000
@@ -33,14 +34,26 @@ def quoted(word: str) -> str:
     return '"' + word.replace('"', '""') + '"'
 
 
-def expression(words: Sequence[str], notebooks: Iterable[int] | None, *, tags_only: bool) -> str:
-    """The search for any of the words, in these notebooks; only ever made of quoted words."""
+def expression(words: Sequence[str], places: str = "", *, tags_only: bool) -> str:
+    """The search for any of the words, where ``places`` says; only ever made of quoted words."""
     found = " OR ".join(quoted(word) for word in words[:MAX_WORDS])
     column = "{tags}" if tags_only else "{body tags names}"
-    if notebooks is None:
-        return f"{column} : ({found})"
-    places = " OR ".join(quoted(place_word(notebook)) for notebook in notebooks)
-    return f"({column} : ({found})) AND (place : ({places}))"
+    return f"({column} : ({found})) {places}"
+
+
+def places_of(connection: sqlite3.Connection, notebooks: Collection[int] | None) -> tuple[str, int]:
+    """What limits a search to these notebooks, and how many chunks they have.
+
+    Every place that is named costs time with every chunk that has the words: of most of all notebooks, those that are
+    left out are named.
+    """
+    chunks = {int(notebook): int(count) for notebook, count in connection.execute("SELECT id, chunks FROM notebooks")}
+    inside = set(chunks) if notebooks is None else set(notebooks) & set(chunks)
+    outside = [notebook for notebook, count in chunks.items() if notebook not in inside and count]
+    rather_out = len(outside) < min(len(inside), MAX_NOTEBOOKS)
+    limit, named = ("NOT", outside) if rather_out else ("AND", sorted(inside)[:MAX_NOTEBOOKS])
+    places = " OR ".join(quoted(place_word(notebook)) for notebook in named)
+    return f"{limit} (place : ({places}))" if named else "", sum(chunks[notebook] for notebook in inside)
 
 
 class Lexical:
@@ -70,16 +83,17 @@ class Lexical:
         words = list(dict.fromkeys(words))[:MAX_WORDS]
         if not words or limit < 1 or (notebooks is not None and not notebooks):
             return []
-        if notebooks is not None and len(notebooks) > MAX_NOTEBOOKS:
-            notebooks = notebooks[:MAX_NOTEBOOKS]
+        places, chunks = places_of(connection, notebooks)
+        if not chunks:
+            return []
         if tags_only:
-            return _ranked(connection, words, notebooks, limit, tags_only=True)
-        rarer = self._rarer(connection, words, _chunks_in(connection, notebooks))
+            return _ranked(connection, words, places, limit, tags_only=True)
+        rarer = self._rarer(connection, words, chunks)
         if len(rarer) == len(words):
-            return _ranked(connection, words, notebooks, limit, tags_only=False)
-        candidates = _ranked(connection, rarer, notebooks, CANDIDATES * limit, tags_only=False)
+            return _ranked(connection, words, places, limit, tags_only=False)
+        candidates = _ranked(connection, rarer, places, CANDIDATES * limit, tags_only=False)
         if len(candidates) < limit:
-            return _ranked(connection, words, notebooks, limit, tags_only=False)
+            return _ranked(connection, words, places, limit, tags_only=False)
         scored = self.scores(connection, words, [chunk for chunk, _ in candidates])
         return sorted(scored.items(), key=lambda found: (-found[1], found[0]))[:limit]
 
@@ -108,7 +122,7 @@ class Lexical:
         known = found.get(word)
         if known is None:
             (known,) = connection.execute(
-                "SELECT count(*) FROM words WHERE words MATCH ?", (expression([word], None, tags_only=False),)
+                "SELECT count(*) FROM words WHERE words MATCH ?", (expression([word], tags_only=False),)
             ).fetchone()
             if len(found) < MAX_COUNTS:
                 found[word] = int(known)
@@ -142,27 +156,16 @@ class Lexical:
 def _ranked(
     connection: sqlite3.Connection,
     words: Sequence[str],
-    notebooks: Sequence[int] | None,
+    places: str,
     limit: int,
     *,
     tags_only: bool,
 ) -> list[tuple[int, float]]:
     rows = connection.execute(
         f"SELECT rowid, {_RANK} AS found FROM words WHERE words MATCH ? ORDER BY found, rowid LIMIT ?",
-        (expression(words, notebooks, tags_only=tags_only), limit),
+        (expression(words, places, tags_only=tags_only), limit),
     )
     return [(int(chunk), -float(score)) for chunk, score in rows]
-
-
-def _chunks_in(connection: sqlite3.Connection, notebooks: Sequence[int] | None) -> int:
-    if notebooks is None:
-        (chunks,) = connection.execute("SELECT sum(chunks) FROM notebooks").fetchone()
-    else:
-        marks = ",".join("?" * len(notebooks))
-        (chunks,) = connection.execute(
-            f"SELECT sum(chunks) FROM notebooks WHERE id IN ({marks})", tuple(notebooks)
-        ).fetchone()
-    return int(chunks or 0)
 
 
 def _score(columns: Sequence[str], weights: Mapping[str, float], mean: float) -> float:

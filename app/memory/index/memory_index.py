@@ -16,6 +16,7 @@ from app.memory.index.note_files import FileState
 from app.memory.index.records import ChunkPlace, ChunkRecord, IndexChange, NotebookState
 from app.memory.index.rows import Writing, all_places, notebook_states
 from app.memory.index.schema import INDEX_TABLES
+from app.memory.index.wiping import ask_for_wiping, merge_words, wiping_is_done, wiping_is_due
 
 if TYPE_CHECKING:
     from app.memory.index.prepared import PreparedNote
@@ -42,6 +43,9 @@ class MemoryIndex:
         self._told: tuple[Callable[[IndexChange], None], ...] = ()
         self._renewed: tuple[Callable[[], None], ...] = ()
         self._tags: Mapping[str, frozenset[int]] | None = None
+        self.has_deleted = False
+        """Notes were deleted, and ``wipe`` has not removed the last of them from the file yet."""
+        self._wiping = False
 
     async def open(self) -> None:
         """Open the file; one that is damaged or of another version is replaced by an empty one."""
@@ -137,7 +141,8 @@ class MemoryIndex:
 
         def work(connection: sqlite3.Connection) -> tuple[IndexChange, dict[str, NotebookState]]:
             writing = Writing(connection)
-            writing.remove(removed)
+            if writing.remove(gone):
+                ask_for_wiping(connection)
             for note in stored:
                 if not note.fault or note.sha256 or not writing.unreadable(note.path, note.fault):
                     writing.store(note)
@@ -145,14 +150,31 @@ class MemoryIndex:
                 writing.seen(path, state)
             return writing.done(), notebook_states(connection)
 
+        gone = list(removed)
         change, notebooks = await self.database.write(work)
         self._lexical.changed()
+        if gone:
+            self.has_deleted, self._wiping = True, False
         if change.notebooks:
             self._notebooks = notebooks
             self._tags = None
             for told in self._told:
                 told(change)
         return change
+
+    async def wipe(self) -> None:
+        """Remove deleted notes from the file and its WAL, a part at a time; ``has_deleted`` says if there is more."""
+        begun = self._wiping
+        self._wiping = True
+        if await self.database.write(lambda connection: merge_words(connection, first=not begun)):
+            return
+        if not self._wiping:
+            return  # more was deleted meanwhile
+        if await self.database.checkpoint():
+            await self.database.forget_copies()
+            await self.database.write(wiping_is_done)
+            self.has_deleted = not self._wiping
+            self._wiping = False
 
     def _numbers(self, notebooks: Iterable[str] | None) -> list[int] | None:
         if notebooks is None:
@@ -165,6 +187,7 @@ class MemoryIndex:
         self._tags = None
         try:
             self._notebooks = await self.database.read(notebook_states)
+            self.has_deleted, self._wiping = await self.database.read(wiping_is_due), False
         except IndexBrokenError as error:
             await self.database.renew(error.message)
             self._notebooks = {}

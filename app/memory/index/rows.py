@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import TYPE_CHECKING
 
 from app.memory.index.chunks import embedded_sha
 from app.memory.index.note_files import FileState
-from app.memory.index.prepared import PreparedChunk, PreparedNote
 from app.memory.index.records import ChunkPlace, IndexChange, NotebookState
+
+if TYPE_CHECKING:  # what prepares notes knows words, which take 30 MB: a home without notes does without
+    from app.memory.index.prepared import PreparedChunk, PreparedNote
 
 _PLACES = """
 SELECT c.id, c.note_id, n.notebook_id, c.ordinal, n.day, c.embed_sha FROM chunks c JOIN notes n ON n.id = c.note_id
@@ -67,8 +70,9 @@ class Writing:
         self._store_tags(note_id, note.tags)
         self._store_chunks(note_id, notebook, day, note, before if same else [], () if same else before)
 
-    def remove(self, paths: Iterable[str]) -> None:
-        """Take out notes that are no longer there; tags that no note carries go with them."""
+    def remove(self, paths: Iterable[str]) -> int:
+        """Take out notes that are no longer there, and say how many; tags that no note carries go with them."""
+        removed = 0
         for path in paths:
             row = self.connection.execute(
                 "SELECT n.id, b.name FROM notes n JOIN notebooks b ON b.id = n.notebook_id WHERE n.path = ?", (path,)
@@ -82,6 +86,8 @@ class Writing:
             self.notes[number] -= 1
             self.tags.update(tag for (tag,) in self._tags_of(note_id))
             self.connection.execute("DELETE FROM notes WHERE id = ?", (note_id,))
+            removed += 1
+        return removed
 
     def seen(self, path: str, state: FileState) -> None:
         """The file was touched and says what it said before."""

@@ -7,31 +7,25 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from app.errors import both
+from app.memory.index.changes import changed_folders, differences, no_root, read_notes, settled_time
 from app.memory.index.database import IndexBrokenError, IndexUnavailableError
-from app.memory.index.known_files import NEVER_NS, KnownFile, known_below, known_files, use_reading_rules
+from app.memory.index.known_files import known_below, known_files, use_reading_rules
 from app.memory.index.memory_index import MemoryIndex
-from app.memory.index.note_files import FileState, Found, NoteRules, folder_time, look_at, read_note
-
-if TYPE_CHECKING:
-    from app.memory.index.prepared import PreparedNote
+from app.memory.index.note_files import Found, NoteRules, look_at
 
 log = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 0.2
 """A file that changed while it was read is read again after so long."""
 
-RACY_NS = 2_000_000_000
-"""A file that changed so shortly before it was read may change again without its time saying so: look twice."""
-
 RETRY_SECONDS = 15.0
-MAX_BATCH_BYTES = 16 * 1024 * 1024
-"""Texts of more bytes do not go into one commit."""
+
+WIPE_PAUSES = 3.0
+"""After a part of wiping out what was deleted there is nothing of it for so many times as long."""
 
 MAX_URGENT = 20_000
 """Of more changed paths at a time all files are looked at instead."""
@@ -44,11 +38,10 @@ MAX_FAULTS = 100
 class SyncPace:
     """What the settings say of the speed; asked at each use.
 
-    ``share`` of the time may be spent with notes in bulk; ``window`` seconds of quiet end a group of notifications.
+    ``share`` of the time may be spent with notes in bulk.
     """
 
     reconcile_seconds: float = 600.0
-    window: float = 2.0
     batch: int = 50
     share: float = 0.5
     full_scan: bool = True
@@ -65,17 +58,6 @@ class SyncState:
     commits: int = 0
     trouble: str = ""
     faults: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What came of reading some notes; ``left`` were not read because there is enough for one commit."""
-
-    notes: list[PreparedNote] = field(default_factory=list)
-    touched: dict[str, FileState] = field(default_factory=dict)
-    gone: list[str] = field(default_factory=list)
-    again: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
 
 
 class Sync:
@@ -101,12 +83,15 @@ class Sync:
         self._again: dict[str, float] = {}
         self._folders: dict[str, int] = {}
         self._glance = False
+        self._hurried = False
         self._scan = True
         self._woken = asyncio.Event()
         self._idle: list[asyncio.Future[None]] = []
+        self._waiting_for_fresh: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
         self._working = asyncio.Lock()
         self._last_scan = 0.0
+        self._wipe_at = 0.0
         self._pause = 0.0
         self._used_rules: NoteRules | None = None
 
@@ -130,6 +115,7 @@ class Sync:
             self._task.cancel()
             await asyncio.wait({self._task})
             self._task = None
+        self._no_hurry()
         self._release(None)
 
     # What others tell.
@@ -138,6 +124,7 @@ class Sync:
         """These files, below the root, may have changed: look at them now."""
         for path in paths:
             self._urgent[path] = None
+            self._hurried = True
         if len(self._urgent) > MAX_URGENT:
             self._urgent.clear()
             self._scan = True
@@ -146,12 +133,21 @@ class Sync:
     def glance(self) -> None:
         """Something may have been written by a tool: look at folders that have changed, now."""
         self._glance = True
+        self._hurried = True
         self._woken.set()
 
     def rescan(self) -> None:
         """Look at all files soon."""
         self._scan = True
         self._woken.set()
+
+    async def fresh(self, seconds: float) -> None:
+        """Wait, for so long at most, until what others told of is in the index. Raises nothing."""
+        if not self._hurried or self._task is None or self._task.done():
+            return
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting_for_fresh.append(waiting)
+        await asyncio.wait([waiting], timeout=seconds)
 
     async def settled(self) -> None:
         """Wait until all that is known to have changed is in the index; raises IndexUnavailableError when it cannot."""
@@ -189,7 +185,10 @@ class Sync:
         while True:
             try:
                 self._pause = 0.0
-                if await self._step():
+                going_on = await self._step()
+                if not (self._glance or self._urgent):
+                    self._no_hurry()
+                if going_on:
                     if self._pause > 0:
                         await self._wait(self._pause)
                     continue
@@ -222,7 +221,15 @@ class Sync:
         if trouble != self.state.trouble:
             log.warning("the memory index cannot be brought up to date (%s); trying again", trouble)
         self.state.trouble = trouble
+        self._no_hurry()
         self._release(error)
+
+    def _no_hurry(self) -> None:
+        self._hurried = False
+        waiting, self._waiting_for_fresh = self._waiting_for_fresh, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
 
     def _release(self, error: Exception | None) -> None:
         waiting, self._idle = self._idle, []
@@ -244,7 +251,8 @@ class Sync:
     def _until_next(self) -> float:
         loop_time = asyncio.get_running_loop().time()
         due = self._last_scan + self._pace().reconcile_seconds
-        return min([due, *self._again.values()]) - loop_time
+        wipe = [self._wipe_at] if self._index.has_deleted else []
+        return min([due, *wipe, *self._again.values()]) - loop_time
 
     async def _step(self) -> bool:
         """Do the most urgent piece of work; false when there is none."""
@@ -267,6 +275,10 @@ class Sync:
                 self.look(await self._bring(paths, rules, self._urgent_back))
             elif self._scan or now - self._last_scan >= pace.reconcile_seconds:
                 await self._look_at_all(rules)
+            elif self._index.has_deleted and now >= self._wipe_at:
+                begun = time.perf_counter()
+                await self._index.wipe()
+                self._wipe_at = now + (time.perf_counter() - begun) * WIPE_PAUSES
             elif self._bulk:
                 begun = time.perf_counter()
                 paths = [self._bulk.popleft() for _ in range(min(pace.batch, len(self._bulk)))]
@@ -300,9 +312,9 @@ class Sync:
         found = await asyncio.to_thread(look_at, root, rules)
         self._told_faults(found)
         if "" in found.faults and not found.files:
-            raise _no_root(root)
-        self._folders = {folder: _when(changed, self._now_ns()) for folder, changed in found.folders.items()}
-        self._bulk = deque(await asyncio.to_thread(_differences, found, known))
+            raise no_root(root)
+        self._folders = {folder: settled_time(changed, self._now_ns()) for folder, changed in found.folders.items()}
+        self._bulk = deque(await asyncio.to_thread(differences, found, known))
         self._scan = False
         self._last_scan = asyncio.get_running_loop().time()
         self.state.scanned_at = self._clock()
@@ -311,15 +323,15 @@ class Sync:
     async def _look_at_changed_folders(self, rules: NoteRules) -> None:
         """Tools write files by renaming them, so the folders of what they wrote have changed."""
         root = self._root()
-        changed, gone = await asyncio.to_thread(_changed_folders, root, dict(self._folders))
+        changed, gone = await asyncio.to_thread(changed_folders, root, dict(self._folders))
         waiting = deque(changed)
         while waiting:
             folder = waiting.popleft()
             found = await asyncio.to_thread(look_at, root, rules, folder, deep=False)
             known = await self._index.database.read(partial(known_below, folder=folder, deep=False))
-            self.look(_differences(found, known))
+            self.look(differences(found, known))
             for name, moment in found.folders.items():
-                self._folders[name] = _when(moment, self._now_ns())
+                self._folders[name] = settled_time(moment, self._now_ns())
             waiting.extend(below for below in found.below if below not in self._folders)
         for folder in gone:
             self._folders.pop(folder, None)
@@ -334,7 +346,7 @@ class Sync:
         try:
             root = self._root()
             known = await self._index.database.read(lambda connection: known_files(connection, paths))
-            read = await asyncio.to_thread(_read, root, paths, known, rules, self._now_ns())
+            read = await asyncio.to_thread(read_notes, root, paths, known, rules, self._now_ns())
             if read.notes or read.gone or read.touched:
                 await self._index.write(read.notes, removed=read.gone, touched=read.touched)
                 self.state.commits += 1
@@ -355,68 +367,3 @@ class Sync:
             if self.state.faults.get(place) != why:
                 log.warning("diaries: %s cannot be read: %s", place or self._root(), why)
         self.state.faults = faults
-
-
-def _no_root(root: Path) -> IndexUnavailableError:
-    return IndexUnavailableError(both(f"日记目录 {root} 无法读取", f"the folder of notebooks, {root}, cannot be read"))
-
-
-def _when(moment: int, now_ns: int) -> int:
-    """The time of a change, unless it is so near that another one could have the same."""
-    return moment if now_ns - moment >= RACY_NS else NEVER_NS
-
-
-def _differences(found: Found, known: dict[str, KnownFile]) -> list[str]:
-    """Files that are not as they were known: new and changed ones, newest first, then those that are gone."""
-    changed = [path for path, state in found.files.items() if path not in known or known[path].state != state]
-    changed.sort(key=lambda path: -found.files[path].mtime_ns)
-    return [*changed, *(path for path in known if path not in found.files and found.knows(path))]
-
-
-def _changed_folders(root: Path, folders: dict[str, int]) -> tuple[list[str], list[str]]:
-    """Of the known folders those that got or lost entries, and those that are gone."""
-    changed: list[str] = []
-    gone: list[str] = []
-    for folder, moment in folders.items():
-        try:
-            if folder_time(root, folder) != moment:
-                changed.append(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            if folder:  # where the root itself is missing nothing is said about notes
-                gone.append(folder)
-        except OSError:
-            continue  # the next look at all files tells
-    return changed, gone
-
-
-def _read(root: Path, paths: list[str], known: dict[str, KnownFile], rules: NoteRules, now_ns: int) -> _Read:
-    """Read files that are not as they are known, and make them ready. Takes turns with other threads."""
-    # With it comes rjieba, which takes 30 MB: a home without notes does without.
-    from app.memory.index.prepared import prepare
-
-    read = _Read()
-    if not root.is_dir():
-        raise _no_root(root)
-    size = 0
-    for number, path in enumerate(paths):
-        if size > MAX_BATCH_BYTES:
-            read.left.extend(paths[number:])
-            break
-        before = known.get(path)
-        note = read_note(root, path) if rules.wants_path(path) else None
-        if note is None:
-            if before is not None:
-                read.gone.append(path)
-            continue
-        if note.unsettled:
-            read.again.append(path)
-            continue
-        size += note.state.size
-        state = FileState(note.state.size, _when(note.state.mtime_ns, now_ns))
-        if before is not None and note.sha256 and before.sha256 == note.sha256:
-            if before.state != state:
-                read.touched[path] = state
-            continue
-        read.notes.append(prepare(path, replace(note, state=state), rules))
-        time.sleep(0.0005)  # the others first: the event loop waits for the same lock
-    return read

@@ -26,7 +26,7 @@ Notifications = Callable[[Path], AsyncGenerator[set[str], None]]
 
 async def system_notifications(root: Path) -> AsyncGenerator[set[str], None]:
     """The system's own notifications. Raises OSError."""
-    changes = awatch(root, watch_filter=None, debounce=200, step=20, ignore_permission_denied=True)
+    changes = awatch(root, watch_filter=None, debounce=400, step=100, ignore_permission_denied=True)
     try:
         async with aclosing(changes):
             async for group in changes:

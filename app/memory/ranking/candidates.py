@@ -58,8 +58,9 @@ class Filter:
         return wanted if wanted.authors or wanted.tags_all or wanted.tags_any else None
 
     def passes(self, record: ChunkRecord) -> bool:
-        """Whether a chunk's note has a wanted author, all of the one tags, and one of the other."""
-        if self.authors and folded(record.author) not in self.authors:
+        """Whether the author has a wanted name in it (6.1), and the note all of the one tags, and one of the other."""
+        author = folded(record.author)
+        if self.authors and not any(name in author for name in self.authors):
             return False
         tags = _folded(record.tags)
         return self.tags_all <= tags and (not self.tags_any or not self.tags_any.isdisjoint(tags))
@@ -172,7 +173,7 @@ class CandidateSearch:
     ) -> None:
         """Bring in the first chunks of notes that the tags have led to."""
         known = {record.note_id for record in pool.records.values()}
-        lacking = [note for note in notes[:TAG_NOTES] if note not in known]
+        lacking = [note for note in notes if note not in known]
         chunks = await self._index.chunks_of_notes(lacking)
         first = [chunk for note in lacking for chunk in chunks.get(note, [])[:CHUNKS_OF_A_NOTE]]
         await self.add(pool, vector, words, first, retrieval, Filter.of(retrieval))

@@ -58,8 +58,9 @@ class Bounds:
 class Fusion:
     """A convex combination with the bounds of one question: w·norm(dense) + (1-w)·norm(lexical).
 
-    A chunk without a cosine (its vector is still to be made) or without any of the words has 0 on that side. With one
-    side only that side counts alone.
+    A chunk without any of the words has 0 on that side. One without a cosine is judged by its words alone: its vector
+    is still to be made, and what was written a moment ago must not lose against what is merely embedded (11.2). With
+    one side only that side counts alone.
     """
 
     dense: Bounds | None
@@ -91,10 +92,10 @@ class Fusion:
     def score(self, cosine: float | None, bm25: float | None) -> float:
         """The fused score of a chunk, 0 to 1."""
         meaning, words = self.parts(cosine, bm25)
-        if self.dense is None:
-            return words
         if self.lexical is None:
             return meaning
+        if self.dense is None or cosine is None:
+            return words
         return self.weight * meaning + (1.0 - self.weight) * words
 
 

@@ -79,7 +79,7 @@ class Gates:
         if self._options().raw_gate:
             return values
         words = query_words(question)[:WORDS_LIMIT]
-        nearest = await asyncio.gather(*(self._by_fragment(name, vector, words) for name in notebooks))
+        nearest = await asyncio.gather(*(self._by_chunk(name, vector, words) for name in notebooks))
         return [max(one, other, key=lambda value: value.value) for one, other in zip(values, nearest, strict=True)]
 
     def threshold(self, notebook: str) -> float:
@@ -116,7 +116,7 @@ class Gates:
         self._centroids[notebook] = (mark, made)
         return made
 
-    async def _by_fragment(self, notebook: str, vector: Vector, words: Sequence[str]) -> GateValue:
+    async def _by_chunk(self, notebook: str, vector: Vector, words: Sequence[str]) -> GateValue:
         """The nearest chunk's value, and what the words add that are found together in one.
 
         A notebook about many things has centroids that are near to nothing; one of its notes may be the answer.
@@ -126,7 +126,7 @@ class Gates:
         value = calibrated(raw, self._vectors.calibration())
         if nearest:
             value = min(1.0, value + WORDS_WORTH * await self._words_together(notebook, words))
-        return GateValue(notebook, value, raw, "fragment", self.threshold(notebook))
+        return GateValue(notebook, value, raw, "chunk", self.threshold(notebook))
 
     async def _words_together(self, notebook: str, words: Sequence[str]) -> float:
         """Which part of the question's words the best chunk by words has."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import islice
 from statistics import median
 
 from app.memory.embedders.calibration import calibrated
@@ -12,7 +13,7 @@ from app.memory.embedders.embedder import Vector
 from app.memory.embedders.rerankers.reranker import Reranker
 from app.memory.index.records import SearchableIndex
 from app.memory.index.words import document_words, query_words
-from app.memory.ranking.candidates import LIST_DEPTH, WORDS_LIMIT, CandidateSearch, Pool
+from app.memory.ranking.candidates import LIST_DEPTH, TAG_NOTES, WORDS_LIMIT, CandidateSearch, Pool
 from app.memory.ranking.decay import Decay
 from app.memory.ranking.diversity import Shape, select, similarities
 from app.memory.ranking.fusion import DENSE_WEIGHT, dense_weight
@@ -104,7 +105,7 @@ class Retriever:
         if retrieval.tags and not options.n2025_tags:
             tags = await self._tag_effect(question, vector, retrieval, self._found_notes(pool, terms))
             if tags is not None:
-                leading = sorted(tags.masses, key=lambda note: (-round(tags.masses[note], 9), note))
+                leading = list(islice(tags.masses, TAG_NOTES))
                 await self._search.add_notes(pool, vector, words, retrieval, leading)
         if terms.smoothing:
             await self._search.add_neighbours(pool, vector, words, retrieval)
@@ -249,7 +250,6 @@ class Retriever:
             similarities(ids, with_vectors, matrix) if with_vectors else None,
             k,
             calibration=self._vectors.calibration() if with_vectors else None,
-            relevance=1.0,
             in_order=ranked,
         )
         return [by_id[chunk] for chunk in chosen.chosen], frozenset(chosen.repeats)

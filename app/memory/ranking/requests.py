@@ -121,8 +121,8 @@ class Retrieved:
 class GateValue:
     """How near a notebook is to the question (2.6): 0 to 1 where 0.6 means three deviations above chance.
 
-    ``by`` says which signal was the strongest: ``name``, ``tags``, ``centroid``, ``fragment`` (the nearest chunk with
-    the words that are found together); ``raw`` is its cosine. Without vectors it is ``words``, and ``raw`` the part of
+    ``by`` says which signal was the strongest: ``name``, ``tags``, ``centroid``, ``chunk`` (the nearest one, and the
+    words that are found together); ``raw`` is its cosine. Without vectors it is ``words``, and ``raw`` the part of
     the question's words that one chunk has.
     """
 

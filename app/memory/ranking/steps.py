@@ -29,7 +29,8 @@ class GroupBoost(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TagEffect:
-    """What the tags do: mass of notes (0 to 1), the tags at work with their weights, and which of them reached a note.
+    """What the tags do: mass of notes (0 to 1, the greatest first), the tags at work with their weights, and which of
+    them reached a note.
 
     ``vector`` is a bent question (compat n2025) or None; ``weight`` is the share of the mass in the score.
     """

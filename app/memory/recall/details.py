@@ -37,7 +37,7 @@ def _retrieval(answer: Answer, declaration: NotebookDeclaration, query: RecallQu
     tags = [tag for hit in answer.hits for tag in hit.matched_tags]
     message: dict[str, Any] = {
         "type": "RAG_RETRIEVAL_DETAILS",
-        "dbName": declaration.name,
+        "dbName": declaration.title if declaration.cold else declaration.name,
         "query": shown_query(query),
         "k": retrieval.k if retrieval is not None else 0,
         "useTime": modifiers.time and bool(query.ranges),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,13 +27,14 @@ class RecallParts:
     """Made at the first declaration: they need numpy.
 
     ``notebooks`` are those of the index; ``version`` changes when anything else changes that bends a search: files of
-    groups and tags, the vectors.
+    groups and tags, the vectors. ``fresh`` waits a moment for what our own tools wrote just now.
     """
 
     retriever: Retrieving
     thinking: Thinking
     notebooks: Callable[[], Mapping[str, NotebookState]]
     version: Callable[[], object]
+    fresh: Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -50,7 +50,8 @@ class Found:
 class Request:
     """One turn: its question, its texts, how many messages each role has, and whether AIMemo is allowed.
 
-    ``keep`` false leaves caches as they are (``explain``).
+    ``cold`` answers declarations of cold bases; None where there are none. ``keep`` false leaves caches as they are
+    (``explain``).
     """
 
     query: RecallQuery
@@ -58,7 +59,12 @@ class Request:
     licensed: bool
     rules: RecallRules
     parts: RecallParts | None
+    cold: RecallParts | None
     keep: bool
+
+    def parts_of(self, declaration: NotebookDeclaration) -> RecallParts | None:
+        """What answers it."""
+        return self.cold if declaration.cold else self.parts
 
 
 class Recaller:
@@ -67,6 +73,7 @@ class Recaller:
     def __init__(
         self,
         parts: Callable[[], RecallParts | None],
+        cold: Callable[[], Awaitable[RecallParts | None]],
         notebooks: Callable[[], Notebooks],
         ai_memo: AiMemo,
         rules: Callable[[], RecallRules],
@@ -77,6 +84,7 @@ class Recaller:
         random: Callable[[], Random],
     ) -> None:
         self._parts = parts
+        self._cold = cold
         self._notebooks = notebooks
         self._ai_memo = ai_memo
         self._rules = rules
@@ -103,7 +111,11 @@ class Recaller:
         licensed = any(isinstance(item, LicenceToken) for item in declarations)
         searching = any(map(_searches, declarations))
         parts = await asyncio.to_thread(self._parts) if searching else None
-        return Request(query, counts, licensed, rules, parts, keep)
+        if parts is not None:
+            await parts.fresh()
+        asked_cold = any(isinstance(item, NotebookDeclaration) and item.cold for item in declarations)
+        cold = await self._cold() if asked_cold else None
+        return Request(query, counts, licensed, rules, parts, cold, keep)
 
     async def answers(self, declarations: Sequence[Declaration], request: Request) -> list[Answer]:
         """An answer for each declaration, in their order. Never raises for one of them."""
@@ -141,8 +153,8 @@ class Recaller:
         self, declaration: NotebookDeclaration, request: Request, joint: Sequence[NotebookDeclaration]
     ) -> Answer:
         modifiers = declaration.modifiers
-        if declaration.cold:
-            return Answer(declaration, Outcome.LEFT, None, why="there is no cold knowledge base")
+        if declaration.cold and not _has_base(declaration, request):
+            return Answer(declaration, Outcome.LEFT, None, why="there is no such folder in knowledge/")
         if not modifiers.lets_through(request.counts):
             return Answer(declaration, Outcome.VALVE, "")
         needs_question = declaration.form.gated or not declaration.form.full
@@ -206,7 +218,7 @@ class Recaller:
         self, declaration: NotebookDeclaration, retrieval: Retrieval | None, request: Request
     ) -> tuple[Found, bool]:
         """Gate and fragments; what lies behind a closed gate is not looked for."""
-        parts, query = request.parts, request.query
+        parts, query = request.parts_of(declaration), request.query
         if parts is None:
             raise LookupError("memory is switched off")
         key = cache_key(
@@ -218,6 +230,7 @@ class Recaller:
             query.soft_ranges,
             declaration.form,
             declaration.notebooks,
+            declaration.cold,
             declaration.modifiers.truncate,
             retrieval,
             self._generations(declaration.notebooks, parts),
@@ -251,7 +264,7 @@ class Recaller:
     # --- AIMemo ---
 
     def _asks_model(self, declaration: NotebookDeclaration, request: Request) -> bool:
-        return declaration.modifiers.ai_memo and request.licensed
+        return declaration.modifiers.ai_memo and request.licensed and not declaration.cold
 
     def _joint(
         self, declarations: Sequence[Declaration], request: Request
@@ -314,7 +327,7 @@ class Recaller:
             declaration = answer.declaration
             if isinstance(declaration, NotebookDeclaration):
                 first = firsts[declaration.asks]
-                pointer = frames.already_recalled(declaration.name) if first.text else first.text
+                pointer = frames.already_recalled(declaration.title) if first.text else first.text
                 text = pointer if answer.outcome is Outcome.REPEAT else answer.text
                 finished[index] = replace(answer, text=text, again=pointer or "")
         return await self._with_media(finished, request)
@@ -350,8 +363,13 @@ def _searches(declaration: Declaration) -> bool:
     """Whether it needs the index: whole files without a gate do not."""
     if isinstance(declaration, NotebookDeclaration):
         form = declaration.form
-        return form.gated or not form.full or declaration.modifiers.ai_memo
+        return not declaration.cold and (form.gated or not form.full or declaration.modifiers.ai_memo)
     return isinstance(declaration, ChainDeclaration)
+
+
+def _has_base(declaration: NotebookDeclaration, request: Request) -> bool:
+    """Whether one of its names is a cold base: what stands in such brackets may well be a link of a person."""
+    return request.cold is not None and any(name in request.cold.notebooks() for name in declaration.notebooks)
 
 
 def _is_fragments(answer: Answer) -> bool:

@@ -19,16 +19,16 @@ def fragments_text(
     dates: bool,
 ) -> str:
     """The frame that the modifiers and the question call for: Time, Group or Standard."""
-    name = declaration.name
+    title = declaration.title
     if declaration.modifiers.time and query.ranges:
         ranges = [(span.first, span.last) for span in query.ranges]
         related = [_hit(hit) for hit in hits if hit.source != "time"]
         in_time = [_hit(hit) for hit in hits if hit.source == "time"]
-        return frames.time_frame(name, ranges, related, in_time, dates=dates)
+        return frames.time_frame(title, ranges, related, in_time, dates=dates)
     shown = [_hit(hit) for hit in hits]
     if declaration.modifiers.group:
-        return frames.group_frame(name, _groups(groups), shown, dates=dates)
-    return frames.standard_frame(name, shown, dates=dates)
+        return frames.group_frame(title, _groups(groups), shown, dates=dates)
+    return frames.standard_frame(title, shown, dates=dates)
 
 
 def chain_text(answer: ChainAnswer) -> str:

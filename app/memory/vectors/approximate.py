@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any, Final
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,8 @@ from app.memory.vectors.set_files import BUILDING_PREFIX, index_paths
 log = logging.getLogger(__name__)
 
 PROGRAM: Final = Path(__file__).with_name("approximate_program.py")
-PROBES = 48
-"""Lists that are looked at of about 4 for each square root of the vectors; measured in ``bench/memory/scale.py``."""
+PROBES = 32
+"""Lists that are looked at of about 2 for each square root of the vectors; measured in ``bench/memory/scale.py``."""
 
 MOST_PROBES = 256
 RESCORED = 100
@@ -100,7 +101,7 @@ def load(folder: Path, set_id: int) -> ApproximateIndex | None:
     """
     index_path, marks_path = index_paths(folder, set_id)
     try:
-        with np.load(marks_path, allow_pickle=False) as kept:
+        with marks_path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
             marks, digest = kept["marks"], kept["digest"].tobytes()
         with index_path.open("rb") as file:
             if file_digest(file, "sha256").digest() != digest or marks.dtype != np.uint64 or marks.ndim != 1:
@@ -110,7 +111,7 @@ def load(folder: Path, set_id: int) -> ApproximateIndex | None:
         return ApproximateIndex(faiss.read_index(str(index_path)), marks)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, EOFError, RuntimeError, ImportError) as error:
+    except (OSError, ValueError, KeyError, EOFError, RuntimeError, ImportError, BadZipFile) as error:
         log.warning("memory: the approximate index of vector set %d is built anew: %s", set_id, type(error).__name__)
         return None
 
@@ -120,7 +121,7 @@ async def build(folder: Path, set_id: int, matrix: Path, dimension: int, marks: 
 
     Ends the process when it is cancelled. Raises OSError without room for the files.
     """
-    work = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=BUILDING_PREFIX, dir=folder))
+    work = Path(tempfile.mkdtemp(prefix=BUILDING_PREFIX, dir=folder))
     try:
         rows, out = work / "rows.npy", work / "index"
         await asyncio.to_thread(np.save, rows, np.flatnonzero(marks).astype(np.int64))

@@ -11,8 +11,8 @@ import sys
 import threading
 from pathlib import Path
 
-LISTS_PER_ROOT = 4
-"""Lists for each square root of the number of vectors (memory.md 9.2: 4000 for a million)."""
+LISTS_PER_ROOT = 2
+"""Lists for each square root of the number of vectors (2000 for a million)."""
 
 TRAINED_PER_LIST = 50
 ROUNDS = 10

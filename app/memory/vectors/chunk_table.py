@@ -13,6 +13,9 @@ UNKNOWN_DAY = -1
 NO_ROW = -1
 _FIRST_CAPACITY = 1024
 _COLUMNS = ("_order", "_id", "_note", "_notebook", "_ordinal", "_day", "_row")
+KEPT_SEARCHES = 4
+"""Choices of notebooks whose chunks are kept at hand."""
+
 _COMPACT_SHARE = 4
 """Columns are written anew when one slot in so many belongs to a chunk that is gone."""
 
@@ -36,6 +39,7 @@ class ChunkTable:
         self._ordinal = np.empty(_FIRST_CAPACITY, np.int32)
         self._day = np.empty(_FIRST_CAPACITY, np.int32)
         self._row = np.empty(_FIRST_CAPACITY, np.int64)
+        self._searched: dict[tuple[int, ...] | None, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def __len__(self) -> int:
         """Chunks that are there."""
@@ -73,6 +77,7 @@ class ChunkTable:
 
     def add(self, places: Sequence[ChunkPlace], rows: Mapping[bytes, int]) -> None:
         """Add chunks; ``rows`` says where vectors lie already. A chunk that is there already is taken as it is now."""
+        self._searched.clear()
         known = self._slots_even_gone([place.id for place in places])
         for place, slot in zip(places, known, strict=True):
             if slot >= 0:
@@ -89,6 +94,7 @@ class ChunkTable:
 
     def remove(self, chunk_ids: Iterable[int]) -> None:
         """Forget chunks; unknown ones are passed over."""
+        self._searched.clear()
         slots = self.slots_of(list(chunk_ids))
         slots = np.unique(slots[slots >= 0])
         self._id[slots] = -self._order[slots]
@@ -113,10 +119,23 @@ class ChunkTable:
 
     def put_rows(self, sha_rows: Mapping[bytes, int], chunk_shas: Mapping[int, bytes]) -> None:
         """Say where the vectors of these chunks lie now."""
+        self._searched.clear()
         ids = [chunk_id for chunk_id, sha in chunk_shas.items() if sha in sha_rows]
         slots = self.slots_of(ids)
         rows = np.asarray([sha_rows[chunk_shas[chunk_id]] for chunk_id in ids], np.int64)
         self._row[slots[slots >= 0]] = rows[slots >= 0]
+
+    def searched(self, notebooks: Sequence[int] | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Ids and rows of the chunks of ``with_vectors``, kept for the next question until anything changes."""
+        key = None if notebooks is None else tuple(sorted(set(notebooks)))
+        found = self._searched.get(key)
+        if found is None:
+            slots = self.with_vectors(key)
+            found = self.id[slots], self.row[slots]
+            if len(self._searched) >= KEPT_SEARCHES:
+                self._searched.clear()
+            self._searched[key] = found
+        return found
 
     def with_vectors(self, notebooks: Sequence[int] | None) -> Slots:
         """Slots of the chunks that are there and have a vector, of these notebooks or of all."""

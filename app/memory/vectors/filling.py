@@ -123,12 +123,21 @@ class Filling:
                 if said != self.trouble:
                     log.warning("memory: vectors cannot be kept now: %s", said)
                 self.trouble, pause = said, TROUBLE_SECONDS
+                if isinstance(error, IndexBrokenError):
+                    await self._heal(said)
             if pause > 0:
                 try:
                     async with asyncio.timeout(pause):
                         await self._wake.wait()
                 except TimeoutError:
                     continue
+
+    async def _heal(self, why: str) -> None:
+        """The index heals itself; our own tables are made anew here."""
+        try:
+            await self._sets.heal(why)
+        except (IndexBrokenError, IndexUnavailableError, OSError) as error:
+            log.warning("memory: the tables of vectors cannot be made anew now: %s", error)
 
     async def step(self) -> float:
         """Embed one batch; how many seconds to wait before the next one, unless something comes."""

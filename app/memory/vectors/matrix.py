@@ -90,7 +90,8 @@ class MatrixFile:
 def scores_of(rows: Matrix, query: Vector, wanted: NDArray[np.int64]) -> NDArray[np.float32]:
     """The cosine of the query with each wanted row, in the order of ``wanted``; all vectors have length 1.
 
-    Few rows are gathered, many are read as they lie; in blocks either way.
+    Few rows are gathered, many are read as they lie; in blocks either way. One core computes: a product of matrix and
+    vector would be shared out among all cores, and on a busy machine waits for the last of them fifty times as long.
     """
     query = np.ascontiguousarray(query, np.float32)
     block = max(1, BLOCK_BYTES // (4 * max(1, rows.shape[1])))
@@ -100,12 +101,12 @@ def scores_of(rows: Matrix, query: Vector, wanted: NDArray[np.int64]) -> NDArray
     last = int(wanted.max()) + 1
     if len(wanted) * 4 < last:
         for start in range(0, len(wanted), block):
-            scores[start : start + block] = rows[wanted[start : start + block]] @ query
+            np.vecdot(rows[wanted[start : start + block]], query, out=scores[start : start + block])
         return scores
     all_rows = np.empty(last, np.float32)
     for start in range(0, last, block):
         end = min(last, start + block)
-        np.dot(rows[start:end], query, out=all_rows[start:end])
+        np.vecdot(rows[start:end], query, out=all_rows[start:end])
     return all_rows[wanted]
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from app.memory.index.records import ChunkPlace
+from app.memory.vectors.chunk_table import ChunkTable
 
 
 class MissingVectors:
@@ -62,3 +65,20 @@ class MissingVectors:
             if sha not in seen:
                 seen.add(sha)
                 yield chunk, sha
+
+
+def columns_of(places: Sequence[ChunkPlace], rows: Mapping[bytes, int]) -> tuple[ChunkTable, MissingVectors]:
+    """All chunks, where the vectors of their texts lie as ``rows`` says, and which have none. Blocking."""
+    table, missing = ChunkTable(), MissingVectors()
+    add_places(table, missing, places, rows)
+    return table, missing
+
+
+def add_places(
+    table: ChunkTable, missing: MissingVectors, places: Sequence[ChunkPlace], rows: Mapping[bytes, int]
+) -> None:
+    """These chunks came."""
+    table.add(places, rows)
+    for place in places:
+        if place.embed_sha not in rows:
+            missing.add(place.id, place.embed_sha)

@@ -16,15 +16,16 @@ from app.memory.embedders.embedder import Calibration, Embedder, Matrix, Signatu
 from app.memory.embedders.query_cache import QueryCache
 from app.memory.embedders.roster import Embedders, comparable
 from app.memory.index.chunks import embedded_sha
-from app.memory.index.database import Database
+from app.memory.index.database import Database, IndexBrokenError
 from app.memory.index.memory_index import MemoryIndex
-from app.memory.index.records import ChunkPlace, IndexChange
+from app.memory.index.records import IndexChange
 from app.memory.vectors import tables
 from app.memory.vectors.approximate import MOST_CANDIDATES
 from app.memory.vectors.chunk_table import ChunkTable
 from app.memory.vectors.matrix import best, scores_of
-from app.memory.vectors.missing import MissingVectors
+from app.memory.vectors.missing import MissingVectors, add_places, columns_of
 from app.memory.vectors.set_files import remove_set, remove_strays
+from app.memory.vectors.tag_rows import TagRows
 from app.memory.vectors.vector_set import VectorSet
 
 log = logging.getLogger(__name__)
@@ -74,14 +75,12 @@ class VectorSets:
         self.fault = ""
         self._table = ChunkTable()
         self._missing = MissingVectors()
-        self._tag_rows: tuple[int, list[str], np.ndarray[tuple[int], np.dtype[np.int64]]] | None = None
+        self._tags = TagRows(index)
         self._told: tuple[Callable[[list[int]], None], ...] = ()
         self.asked_texts: set[bytes] = set()
         """Short texts that were asked for since the start, by SHA-256: their vectors are needed."""
         self._changes: list[IndexChange] | None = None
         self._renewals = 0
-
-    # ------------------------------------------------------------------ life
 
     async def open(self) -> None:
         """Open tables and matrices, and look at the chunks of now. The index is open already."""
@@ -153,19 +152,18 @@ class VectorSets:
         serving, numbers = self.serving, self._numbers(notebooks)
         if serving is None or query.shape != (serving.dimension,):
             return []
-        slots = self._table.with_vectors(numbers)
+        ids, rows = self._table.searched(numbers)
         if among is not None:
-            wanted = self._table.slots_of(list(dict.fromkeys(among)))
-            slots = np.intersect1d(slots, wanted[wanted >= 0])
-        ids, rows = self._table.id[slots], self._table.row[slots]
+            ids, kept, _ = np.intersect1d(ids, np.asarray(among, np.int64), return_indices=True)
+            rows = rows[kept]
         matrix, approximate, marks = serving.rows, serving.approximate, serving.marks
         count = OVER_FETCH * limit
         if len(rows) <= self._exact_vectors() or count > MOST_CANDIDATES:
             approximate = None
 
         def search() -> list[tuple[int, float]]:
-            kept = slice(None) if approximate is None else approximate.candidates(query, rows, marks, count)
-            near, scores = ids[kept], scores_of(matrix, query, rows[kept])
+            chosen = slice(None) if approximate is None else approximate.candidates(query, rows, marks, count)
+            near, scores = ids[chosen], scores_of(matrix, query, rows[chosen])
             return [(int(near[one]), float(scores[one])) for one in best(scores, limit)]
 
         return await asyncio.to_thread(search)
@@ -175,7 +173,7 @@ class VectorSets:
         found, matrix = await self.of_chunks(chunk_ids)
         if not found or query.shape != (matrix.shape[1],):
             return {}
-        return dict(zip(found, (matrix @ query).tolist(), strict=True))
+        return dict(zip(found, np.vecdot(matrix, query).tolist(), strict=True))
 
     async def of_chunks(self, chunk_ids: Sequence[int]) -> tuple[list[int], Matrix]:
         """See ``VectorSearch``."""
@@ -223,7 +221,7 @@ class VectorSets:
         serving = self.serving
         if serving is None or query.shape != (serving.dimension,):
             return []
-        names, rows = await self._tags()
+        names, rows = await self._tags.of(serving, self.version)
         matrix = serving.rows
         scores = await asyncio.to_thread(scores_of, matrix, query, rows)
         return [(names[one], float(scores[one])) for one in best(scores, limit)]
@@ -296,6 +294,21 @@ class VectorSets:
             await self._abandon(self.building)
             self.building = None
 
+    async def heal(self, why: str) -> None:
+        """Begin with empty tables if ours are the damaged ones; the old file is kept beside them."""
+        try:
+            if await self.database.read(tables.is_whole):
+                return
+        except IndexBrokenError:
+            pass
+        serving, building, self.building = self.serving, self.building, None
+        await self._look_at_all(None, {})
+        for one in (serving, building):
+            if one is not None:
+                await one.close()
+        await self.database.renew(why)
+        await asyncio.to_thread(remove_strays, self._folder / MATRICES, ())
+
     async def calibrate(self, found: Calibration) -> None:
         """Use what was measured on the serving set."""
         serving = self.serving
@@ -303,8 +316,6 @@ class VectorSets:
             await self.database.write(lambda connection: tables.set_calibration(connection, serving.id, found))
             serving.calibration = found
             self._changed()
-
-    # ------------------------------------------------------------------ inside
 
     async def _serve(self, chosen: VectorSet, rows: Mapping[bytes, int]) -> None:
         await self.database.write(lambda connection: tables.serve(connection, chosen.id))
@@ -320,14 +331,15 @@ class VectorSets:
             renewals, self._changes = self._renewals, []
             try:
                 places = await self._index.places()
+                table, missing = await asyncio.to_thread(columns_of, places, rows)
                 changes = self._changes
             finally:
                 self._changes = None
             if renewals == self._renewals:
                 break
         self.serving = serving
-        self._table, self._missing = ChunkTable(), MissingVectors()
-        self._add(places, rows)
+        self._table, self._missing = table, missing
+        self._changed()
         for change in changes:
             self._apply(change)
 
@@ -357,18 +369,12 @@ class VectorSets:
         self._table.remove(change.removed)
         for chunk in change.removed:
             self._missing.remove(chunk)
-        self._add(change.added, {})
+        add_places(self._table, self._missing, change.added, {})
+        self._changed()
 
     def _forget_all(self) -> None:
         self._renewals += 1
         self._table, self._missing = ChunkTable(), MissingVectors()
-        self._changed()
-
-    def _add(self, places: Sequence[ChunkPlace], rows: Mapping[bytes, int]) -> None:
-        self._table.add(places, rows)
-        for place in places:
-            if place.embed_sha not in rows:
-                self._missing.add(place.id, place.embed_sha)
         self._changed()
 
     def _changed(self) -> None:
@@ -379,19 +385,6 @@ class VectorSets:
             return None
         known = self._index.notebooks()
         return [known[name].id for name in dict.fromkeys(notebooks) if name in known]
-
-    async def _tags(self) -> tuple[list[str], np.ndarray[tuple[int], np.dtype[np.int64]]]:
-        known = self._tag_rows
-        if known is not None and known[0] == self.version:
-            return known[1], known[2]
-        version, serving = self.version, self.serving
-        tags = list(await self._index.tag_notes())
-        rows = {} if serving is None else await serving.rows_of([embedded_sha(tag) for tag in tags])
-        pairs = [(tag, rows[sha]) for tag in tags if (sha := embedded_sha(tag)) in rows]
-        names = [tag for tag, _ in pairs]
-        places = np.asarray([row for _, row in pairs], np.int64)
-        self._tag_rows = version, names, places
-        return names, places
 
     def _say(self, fault: str) -> None:
         if fault and fault != self.fault:

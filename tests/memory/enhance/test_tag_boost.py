@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.memory.embedders.embedder import Vector
 from app.memory.enhance.tag_boost_n2025 import BentQuery, bent_query, direct_score, related_tags
-from app.memory.enhance.tag_graph import TagGraph
+from app.memory.enhance.tag_graph import NoteMasses, TagGraph
 from app.memory.enhance.tag_memo import named_tags
 
 FILES = ["AC", "AC", "AD", "BC", "BD", "DE", "E"]
@@ -135,6 +135,12 @@ def test_a_graph_made_from_the_one_before_is_the_same_as_one_made_anew() -> None
     assert again._rows["B"] is first._rows["B"]
 
 
+def test_the_notes_of_a_walk_come_with_the_greatest_mass_first_and_equal_ones_by_id() -> None:
+    masses = NoteMasses(np.array([2, 5, 7, 9]), np.array([0.3, 1.0, 0.3 + 1e-12, 0.6]))
+    assert list(masses) == [5, 9, 2, 7]
+    assert (masses[9], masses.get(3, 0.0), masses.get(10, 0.0), len(masses)) == (0.6, 0.0, 0.0, 4)
+
+
 @given(st.permutations(sorted(TAGS)))
 def test_the_order_of_tags_does_not_matter(order: list[str]) -> None:
     assert TagGraph({tag: TAGS[tag] for tag in order}).walk({"A": 1.0, "B": 0.2}) == TagGraph(TAGS).walk(
@@ -143,7 +149,7 @@ def test_the_order_of_tags_does_not_matter(order: list[str]) -> None:
 
 
 def test_tags_in_the_question_itself_are_found_and_latin_ones_only_as_whole_words() -> None:
-    tags = dict.fromkeys(["鹦鹉", "Go", "go-kart", "R", "图", "C++"])
+    tags = [(tag.casefold(), tag) for tag in ("鹦鹉", "Go", "go-kart", "R", "图", "C++")]
     assert named_tags("你还记得鹦鹉和 go-kart 吗", tags) == ["鹦鹉", "Go", "go-kart"]
     assert named_tags("gogo goes; the cargo", tags) == []
     assert named_tags("写 C++ 的那天", tags) == ["C++"]

@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from app.memory.index import note_files
+from app.memory.index.doctor import faults_of, words_are_whole
 from app.memory.index.memory_index import MemoryIndex
 from app.memory.index.note_files import NoteRules
 from app.memory.index.records import IndexChange
 from app.memory.index.sync import SyncPace
 from tests.memory.index.conftest import Home, found, lines
 from tests.server import run
+from tests.waiting import until
 
 NOTE = "[2025-11-27] - 小克\n今天装好了新显卡 RX-7900，风扇很安静。\nTag: 显卡, 电脑"
 
@@ -46,6 +48,71 @@ def test_notes_are_found_by_their_words_with_day_author_title_and_tags(home: Hom
             assert record.text == NOTE  # byte for byte (D79)
             tags = await index.tag_notes()
             assert tags["显卡"] == frozenset({record.note_id})
+
+    run(main())
+
+
+def test_what_is_deleted_is_gone_from_the_file_and_its_wal_too(home: Home) -> None:
+    """11.6; D80: the words of a deleted note are in no file of the index any more, nor in copies set aside."""
+    for number in range(12):
+        home.write(f"小克/{number}.txt", f"{NOTE}\n第{number}篇")
+    home.write("小克/secret.txt", "[2025-11-28] - 小克\n紫罗兰计划的密码是 Quokka77。\nTag: 机密水豚")
+    secrets = ("紫罗兰", "Quokka77", "quokka77", "机密水豚")
+
+    def held() -> list[str]:
+        files = [path for path in home.file.parent.rglob("*") if path.is_file()]
+        return [f"{path.name}: {word}" for path in files for word in secrets if word.encode() in path.read_bytes()]
+
+    async def main() -> None:
+        async with home.synced() as (index, sync):
+            home.write("../x", "紫罗兰").replace(f"{home.file}.broken")
+            assert len(held()) > 1
+            (home.root / "小克/secret.txt").unlink()
+            sync.glance()
+            await sync.fresh(10)
+            assert await found(index, "紫罗兰计划") == []
+            await until(lambda: not index.has_deleted)
+            assert held() == []
+            assert len(await found(index, "显卡")) == 12
+            assert not await index.database.read(faults_of)
+            await index.database.write(words_are_whole)
+
+    run(main())
+
+
+def test_wiping_out_goes_on_after_a_restart(home: Home) -> None:
+    home.write("小克/a.txt", NOTE)
+    home.write("小克/secret.txt", "Quokka77")
+
+    async def main() -> None:
+        index = MemoryIndex(home.file)
+        await home.parts(index).caught_up()
+        await index.write(removed=["小克/secret.txt"])
+        await index.stop()
+        (home.root / "小克/secret.txt").unlink()
+        async with home.synced() as (index, _):
+            await until(lambda: not index.has_deleted)
+            assert not [path for path in home.file.parent.glob("*") if b"uokka77" in path.read_bytes()]
+
+    run(main())
+
+
+def test_a_question_waits_for_what_was_told_of_just_now_and_for_nothing_else(home: Home) -> None:
+    """D80: what our own tools write is there for the next question, however quickly that comes."""
+    home.write("小克/a.txt", NOTE)
+
+    async def main() -> None:
+        async with home.synced() as (index, sync):
+            for number in range(3):
+                home.write(f"小克/b{number}.txt", f"第{number}次讨论了量子计算")
+                sync.glance()
+                await sync.fresh(10)
+                assert len(await found(index, "量子计算")) == number + 1
+            sync.look(["小克/nothing.txt"])
+            await sync.fresh(10)
+            await sync.stop()
+            sync.glance()
+            await sync.fresh(10)  # nobody works any more
 
     run(main())
 
@@ -306,7 +373,7 @@ def test_a_full_disk_loses_nothing(home: Home) -> None:
         async with home.synced() as (index, sync):
             pages = await index.database.write(lambda c: c.execute("PRAGMA page_count").fetchone()[0])
             await index.database.write(lambda c: c.execute(f"PRAGMA max_page_count = {pages}").fetchall())
-            for number in range(40):
+            for number in range(12):
                 home.write(f"小克/{number}.txt", f"第{number}篇关于磁盘的日记 " + "很长 " * 500)
             sync.glance()
             with pytest.raises(Exception, match="full"):

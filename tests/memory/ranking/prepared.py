@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from app.memory.embedders.embedder import Calibration, Matrix, Vector
 from app.memory.index.records import ChunkRecord, IndexChange, NotebookState
 from app.memory.index.words import document_words
+from app.protocol.recall_query import reference_tokens
 from bench.memory.embedding import Embedder
 from bench.memory.sets import Passage
 
@@ -36,7 +37,7 @@ class PreparedIndex:
             before.append(number)
             self._records[number] = ChunkRecord(
                 number, note, self.names[number - 1], one.document, one.place, start, start + len(one.text),
-                len(one.text), one.text, bytes(32), one.day, "", "", _tags(one),
+                reference_tokens(one.text), one.text, bytes(32), one.day, "", "", _tags(one),
             )  # fmt: skip
         tags: dict[str, set[int]] = {}
         for record in self._records.values():
@@ -108,7 +109,8 @@ class PreparedVectors:
     def expect(self, questions: Sequence[str]) -> None:
         """Measure the calibration."""
         cosines = self._embedder.embed(questions, "query") @ self._rows.T
-        self._calibration = Calibration(float(cosines.mean()), float(cosines.std()) or 1.0)
+        middle, upper = np.percentile(cosines, [50, 84.13])  # pairs of two languages only lengthen the lower tail
+        self._calibration = Calibration(float(middle), float(upper - middle) or 1.0)
 
     def ready(self) -> bool:
         return True

@@ -99,6 +99,7 @@ class Played:
     watched: bool = False
     enabled: bool = True
     without_parts: bool = False
+    cold: dict[str, list[str]] = field(default_factory=dict)
     time: float = 0.0
     recaller: Recaller = field(init=False)
     source: RecallSource = field(init=False)
@@ -112,6 +113,7 @@ class Played:
         notebooks = lambda: Notebooks(self.home / "dailynote", 100_000)  # noqa: E731 - asked at each use
         self.recaller = Recaller(
             lambda: None if self.without_parts else self._parts(),
+            self._cold_parts,
             notebooks,
             AiMemo(self.ask, notebooks, self.home, lambda: AiMemoRules(self.configured, 5, 60_000, ""), memo_cache),
             lambda: self.rules,
@@ -132,7 +134,15 @@ class Played:
             name: NotebookState(number, name, self.generations.get(name, 0), 1, 1)
             for number, name in enumerate(self.retriever.texts)
         }
-        return RecallParts(self.retriever, self.thinking, lambda: states, lambda: self.version)
+        return RecallParts(self.retriever, self.thinking, lambda: states, lambda: self.version, self._fresh)
+
+    async def _cold_parts(self) -> RecallParts | None:
+        states = {name: NotebookState(number, name, 0, 1, 1) for number, name in enumerate(self.cold)}
+        retriever = PlayedRetriever(self.cold, dict.fromkeys(self.cold, 0.7))
+        return RecallParts(retriever, self.thinking, lambda: states, lambda: 0, self._fresh) if states else None
+
+    async def _fresh(self) -> None:
+        return None
 
     def answers(self, text: str, *messages: Message) -> list[Answer]:
         """The answers for all declarations of a text."""

@@ -261,9 +261,17 @@ def test_thinking_chains_come_in_their_frame(memory: Played) -> None:
     assert (memory.thinking.calls[0].ks, memory.thinking.calls[0].group) == ((2, 1), True)
 
 
-def test_the_cold_base_is_left_as_it_is_written(memory: Played) -> None:
+def test_cold_bases_are_searched_by_themselves_and_left_as_they_are_written_where_there_is_none(memory: Played) -> None:
+    memory.retriever.texts["公司"] = ["日记里的公司"]
     (answer,) = memory.answers("[[公司知识库]]")
     assert (answer.text, answer.outcome) == (None, Outcome.LEFT)
+    memory.cold["公司"] = ["制度第一条"]
+    own = '\n[--- 从"公司知识库"中检索到的相关记忆片段 ---]\n* 制度第一条\n[--- 记忆片段结束 ---]\n'
+    diary = '\n[--- 从"公司日记本"中检索到的相关记忆片段 ---]\n* 日记里的公司\n[--- 记忆片段结束 ---]\n'
+    text = "[[公司知识库]] [[公司日记本]] 《《公司知识库》》 [[别的知识库]] [[ 公司 知识库]] "
+    text += "[[AIMemo=True]][[公司知识库::AIMemo]]"
+    repeat = '[检测到循环引用，已跳过"公司知识库"的解析]'
+    assert memory.texts(text) == [own, diary, own, None, repeat, "", own]
 
 
 def test_without_memory_fragments_fail_and_full_texts_come(memory: Played) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ class Installed:
     sets: VectorSets
     filling: Filling
     embedder: list[Embedder]
+    embedders: Embedders
 
     async def write(self, notes: Mapping[str, str | None]) -> None:
         """Put notes into the folder (None deletes), and index them."""
@@ -53,7 +54,11 @@ class Installed:
 
 @asynccontextmanager
 async def installed(
-    folder: Path, *, confirm_texts: int = 0, now: list[float] | None = None
+    folder: Path,
+    *,
+    confirm_texts: int = 0,
+    now: list[float] | None = None,
+    exact_vectors: Callable[[], int] = lambda: 10**6,
 ) -> AsyncIterator[Installed]:
     """Open everything in ``folder``; what lies there already is used again."""
     embedder: list[Embedder] = [HashingEmbedder()]
@@ -62,13 +67,13 @@ async def installed(
     await index.open()
     embedders = Embedders(lambda: Choice(HASHING, embedder[0].signature.key()), lambda _: embedder[0])
     queries = QueryCache(max_size=lambda: 10, ttl=lambda: 60.0, timer=lambda: clock[0])
-    sets = VectorSets(folder, index, embedders, queries, clock=lambda: clock[0])
+    sets = VectorSets(folder, index, embedders, queries, clock=lambda: clock[0], exact_vectors=exact_vectors)
     await sets.open()
     root = folder / "dailynote"
     sync = Sync(lambda: root, index, NoteRules, SyncPace)
     filling = Filling(sets, index, embedders, confirm_texts=lambda: confirm_texts, clock=lambda: clock[0])
     try:
-        yield Installed(root, index, sync, sets, filling, embedder)
+        yield Installed(root, index, sync, sets, filling, embedder, embedders)
     finally:
         await queries.stop()
         await sets.stop()

@@ -27,16 +27,13 @@ from app.mcp.client.oauth.addresses import check_address
 from app.mcp.client.oauth.answers import error_of, read_answer, said_of
 from app.mcp.client.oauth.callback import Callback, Expected
 from app.mcp.client.oauth.errors import SignInError, too_late
+from app.mcp.client.oauth.kept import Kept
 from app.mcp.client.oauth.registered import RegisteredClient, check_pkce
 from app.mcp.client.oauth.store import MAX_CHALLENGE_CHARS, Credentials, OAuthStore
-from app.mcp.client.oauth.turn import turn
 
 CLIENT_NAME = "vcp-server"
 EARLY_SECONDS = 60.0
 """A token is refreshed so long before it expires."""
-
-TURN_SECONDS = 60.0
-"""Longest wait for another process that refreshes."""
 
 MAX_KNOWN_STEP_UPS = 100
 MAX_STEP_UPS = 2
@@ -112,64 +109,49 @@ class SignedInAuth(OAuthClientProvider):
             callback_handler=self.context.callback_handler,
             client_metadata_url=registered.metadata_url,
         )
-        self.credentials = Credentials()
+        self._kept = Kept(store, server_url, self._adopt)
+        self._in_flow = False
         self._server_url = server_url
         self._registered = registered
-        self._store = store
         self._clock = clock
         self._needed = needed
         self._browser = browser
         self._show_address = show
         self._seconds = seconds
-        self._turn = asyncio.Lock()
-        self._seen: tuple[object, ...] | None = None
         self._challenged = False
         self._step_ups: dict[str, int] = {}
 
     # ------------------------------------------------------------------ what is kept
 
+    @property
+    def credentials(self) -> Credentials:
+        """What is known of the server now."""
+        return self._kept.credentials
+
     async def keep(self, *, tokens: OAuthToken | None = None, client: OAuthClientInformationFull | None = None) -> None:
-        """Write what the flow has found; a disk that refuses costs a sign-in after the next start, and no more."""
-        kept = self.credentials
-        if client is not None:
-            kept.client, kept.tokens, kept.expires_at = client, None, None
-        if tokens is not None:
-            kept.tokens, kept.challenge = tokens, ""
-            kept.expires_at = None if tokens.expires_in is None else self._clock() + tokens.expires_in
-        if self.context.oauth_metadata is not None:
-            kept.metadata = self.context.oauth_metadata
-        if self.context.protected_resource_metadata is not None:
-            kept.resource = self.context.protected_resource_metadata
-        metadata = self.context.oauth_metadata
-        kept.issuer = str(metadata.issuer) if metadata is not None else self._expected_issuer()
-        await self._write()
+        """Write what the flow has found, or a refresh, which has its turn already."""
 
-    async def _write(self) -> None:
-        def write() -> tuple[object, ...]:
-            self._store.save(self._server_url, self.credentials)
-            return self._store.signature(self._server_url)
+        def change(kept: Credentials) -> None:
+            if client is not None:
+                kept.client, kept.tokens, kept.expires_at = client, None, None
+            if tokens is not None:
+                kept.tokens, kept.challenge = tokens, ""
+                kept.expires_at = None if tokens.expires_in is None else self._clock() + tokens.expires_in
+                self._use_tokens(kept)  # while this waited, another request may have read those from before
+            if self.context.oauth_metadata is not None:
+                kept.metadata = self.context.oauth_metadata
+            if self.context.protected_resource_metadata is not None:
+                kept.resource = self.context.protected_resource_metadata
+            metadata = self.context.oauth_metadata
+            kept.issuer = str(metadata.issuer) if metadata is not None else self._expected_issuer()
 
-        try:
-            self._seen = await asyncio.to_thread(write)
-        except OSError as error:
-            _log.warning("the sign-in at an MCP server cannot be kept: %s", error.strerror or error)
+        async with AsyncExitStack() as held:
+            if self._in_flow:  # else a refresh in another process, begun before, would write its tokens over these
+                await held.enter_async_context(self._kept.turn())
+            await self._kept.change(change)
 
-    async def _load(self) -> None:
-        """Take over what this or another process has written."""
-
-        def read() -> tuple[tuple[object, ...], Credentials] | None:
-            seen = self._store.signature(self._server_url)
-            return None if seen == self._seen else (seen, self._store.load(self._server_url))
-
-        try:
-            found = await asyncio.to_thread(read)
-        except OSError as error:  # the file was replaced while it was looked at
-            _log.debug("the kept sign-in is being written: %s", error)
-            return
-        if found is None:
-            return
-        self._seen, self.credentials = found
-        self._adopt()
+    def _use_tokens(self, kept: Credentials) -> None:
+        self.context.current_tokens, self.context.token_expiry_time = kept.tokens, kept.expires_at
 
     def _adopt(self) -> None:
         kept, registered = self.credentials, self._registered
@@ -183,8 +165,8 @@ class SignedInAuth(OAuthClientProvider):
             if self._redirect_uri not in uris:
                 kept.client = None  # it was registered with another port
         context = self.context
-        context.client_info, context.current_tokens = kept.client, kept.tokens
-        context.token_expiry_time = kept.expires_at
+        context.client_info = kept.client
+        self._use_tokens(kept)
         context.oauth_metadata, context.protected_resource_metadata = kept.metadata, kept.resource
         if kept.resource is not None:
             context.auth_server_url = str(kept.resource.authorization_servers[0])
@@ -198,7 +180,7 @@ class SignedInAuth(OAuthClientProvider):
         Other than the SDK's flow this holds nothing while a request is under way, so that a slow answer keeps no
         other request waiting, such as the one that cancels it.
         """
-        await self._load()
+        await self._kept.load()
         if self._browser is not None and self.credentials.challenge:
             # The server wanted more scopes before; whatever is sent now may not need them.
             response = httpx2.Response(403, headers={"WWW-Authenticate": self.credentials.challenge}, request=request)
@@ -241,6 +223,7 @@ class SignedInAuth(OAuthClientProvider):
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """The SDK's flow with a person, after the server has ``refused`` the request; raises SignInError."""
         flow = super()._auth_flow(request)
+        self._in_flow = True
         self.context.token_expiry_time = None  # what was to be refreshed is
         scopes = extract_scope_from_www_auth(refused)
         self._challenged = scopes is not None
@@ -261,6 +244,7 @@ class SignedInAuth(OAuthClientProvider):
         except OAuthFlowError as error:
             raise SignInError(said_of(error)) from None
         finally:
+            self._in_flow = False
             await flow.aclose()
 
     def _token(self) -> str:
@@ -290,8 +274,13 @@ class SignedInAuth(OAuthClientProvider):
             self._step_ups[scopes] = self._step_ups.pop(scopes, 0) + 1
             while len(self._step_ups) > MAX_KNOWN_STEP_UPS:
                 self._step_ups.pop(next(iter(self._step_ups)))
-            self.credentials.challenge = challenge
-            await self._write()
+
+            def change(kept: Credentials) -> None:
+                kept.challenge = challenge
+
+            async with self._one_at_a_time() as ours:
+                if ours:  # else tokens that another process gets right now would be lost for it
+                    await self._kept.change(change)
         if self._needed is not None:
             self._needed(challenge)
 
@@ -303,15 +292,8 @@ class SignedInAuth(OAuthClientProvider):
 
         False when it is not our turn for too long: then the old token has to do.
         """
-        async with self._turn, AsyncExitStack() as held:
-            ours = True
-            try:
-                await asyncio.to_thread(self._store.make_folder)
-                await held.enter_async_context(turn(self._store.refresh_lock(self._server_url), TURN_SECONDS))
-            except OSError as error:  # TimeoutError is one too
-                _log.warning("a token of an MCP server is not refreshed: %s", error)
-                ours = False
-            await self._load()
+        async with self._kept.turn() as ours:
+            await self._kept.load()
             yield ours
 
     async def _refresh_request(self) -> httpx2.Request | None:
@@ -336,12 +318,13 @@ class SignedInAuth(OAuthClientProvider):
         if answer.status_code >= 500 or answer.status_code == 429:
             _log.warning("a token of an MCP server is not refreshed: status %d", answer.status_code)
             return False
-        if await self._handle_refresh_response(answer):
-            self.context.token_expiry_time = self.credentials.expires_at
-        else:
-            self.credentials.tokens = self.credentials.expires_at = None
-            await self._write()
+        if not await self._handle_refresh_response(answer):
+            await self._kept.change(self._end_tokens)
         return True
+
+    def _end_tokens(self, kept: Credentials) -> None:
+        kept.tokens = kept.expires_at = None
+        self._use_tokens(kept)
 
     # ------------------------------------------------------------------ the rules of a flow
 

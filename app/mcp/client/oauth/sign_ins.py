@@ -20,6 +20,7 @@ from app.errors import both
 from app.extend import Clock
 from app.mcp.client.oauth.callback import Callback, visit
 from app.mcp.client.oauth.errors import SignInError, too_late
+from app.mcp.client.oauth.kept import Kept
 from app.mcp.client.oauth.provider import SignedInAuth
 from app.mcp.client.oauth.registered import RegisteredClient
 from app.mcp.client.oauth.store import OAuthStore
@@ -141,7 +142,8 @@ class SignIns:
 
     async def sign_out(self, entry: ServerEntry) -> bool:
         """Discard all tokens and registrations for a server; False when there are none. Raises OSError."""
-        return await asyncio.to_thread(self._store.forget, entry.url)
+        async with Kept(self._store, entry.url, lambda: None).turn():  # else a refresh under way would bring them back
+            return await asyncio.to_thread(self._store.forget, entry.url)
 
     async def stop(self) -> None:
         """End the flow that waits."""

@@ -37,6 +37,8 @@ from app.mcp.client.server_entry import OAuthEntry, ServerEntry, ServerKind
 PROTECTED = "/.well-known/oauth-protected-resource"
 SERVER = "/.well-known/oauth-authorization-server"
 OPENID = "/.well-known/openid-configuration"
+PATIENCE = 30.0
+"""Seconds; no test waits so long, but a busy machine may stand still for more than the five that are usual."""
 
 
 @dataclass
@@ -135,6 +137,7 @@ class Realm:
     scopes: list[str] = field(default_factory=list)
     first: Answer = lambda asked: None
     slow: asyncio.Event | None = None
+    holds: Callable[[Asked], asyncio.Event | None] = lambda asked: None
 
     @property
     def server_url(self) -> str:
@@ -160,6 +163,9 @@ class Realm:
             {name: str(value) for name, value in form.items()},
         )
         self.asked.append(asked)
+        held = self.holds(asked)
+        if held is not None:
+            await held.wait()
         answer = self.first(asked)
         if answer is not None:
             return answer
@@ -249,7 +255,7 @@ class Browser:
         self._tasks.add(task)
 
     async def _visit(self, url: str) -> None:
-        async with httpx2.AsyncClient(trust_env=False, verify=False) as client:
+        async with httpx2.AsyncClient(timeout=PATIENCE, trust_env=False, verify=False) as client:
             answer = await client.get(url)
             address = self._change(answer.headers.get("Location", ""))
             self.ends.append(address)
@@ -258,12 +264,14 @@ class Browser:
 
 
 def sign_ins(home: Path, **more: Any) -> SignIns:
-    return SignIns(home, seconds=more.pop("seconds", 10.0), **more)
+    return SignIns(home, seconds=more.pop("seconds", PATIENCE), **more)
 
 
 @asynccontextmanager
 async def client(signing: SignIns, entry: ServerEntry) -> AsyncIterator[httpx2.AsyncClient]:
     """What the transport of an MCP connection uses."""
     auth = signing.auth(entry)
-    async with httpx2.AsyncClient(auth=auth, base_url=entry.url, trust_env=False, verify=False) as made:
+    async with httpx2.AsyncClient(
+        auth=auth, base_url=entry.url, timeout=PATIENCE, trust_env=False, verify=False
+    ) as made:
         yield made

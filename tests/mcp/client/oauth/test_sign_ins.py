@@ -20,7 +20,18 @@ from app.mcp.client.oauth.errors import SignInError
 from app.mcp.client.oauth.sign_ins import SignIns
 from app.mcp.client.oauth.store import OAUTH_FOLDER
 from app.mcp.client.server_entry import OAuthEntry, ServerEntry, ServerKind
-from tests.mcp.client.oauth.realm import OPENID, PROTECTED, SERVER, Asked, Browser, Realm, client, realm, sign_ins
+from tests.mcp.client.oauth.realm import (
+    OPENID,
+    PATIENCE,
+    PROTECTED,
+    SERVER,
+    Asked,
+    Browser,
+    Realm,
+    client,
+    realm,
+    sign_ins,
+)
 from tests.waiting import until
 
 
@@ -44,7 +55,7 @@ async def signed_in(home: Path, made: Realm, **more: Any) -> SignIns:
 
 async def refused(home: Path, made: Realm, browser: Browser | None = None, **more: Any) -> str:
     with pytest.raises(SignInError) as raised:
-        await sign_ins(home, seconds=2.0).sign_in(made.entry(**more), browser or Browser())
+        await sign_ins(home).sign_in(made.entry(**more), browser or Browser())
     return raised.value.message
 
 
@@ -253,7 +264,7 @@ def test_an_answer_with_another_state_changes_nothing(tmp_path: Path) -> None:
     async def test(made: Realm) -> None:
         async def visits(url: str) -> None:
             redirect = httpx2.URL(url).params["redirect_uri"]
-            async with httpx2.AsyncClient(trust_env=False, verify=False) as foreign:
+            async with httpx2.AsyncClient(timeout=PATIENCE, trust_env=False, verify=False) as foreign:
                 for query in ("code=evil&state=guess", "code=evil", "error=access_denied", "error=x&state=guess"):
                     assert (await foreign.get(f"{redirect}?{query}")).status_code == 400
             browser(url)
@@ -608,7 +619,7 @@ def test_a_person_without_a_browser_here_pastes_where_it_ended(tmp_path: Path) -
         lines: asyncio.Queue[str] = asyncio.Queue()
 
         async def elsewhere(url: str) -> None:
-            async with httpx2.AsyncClient(trust_env=False, verify=False) as far:
+            async with httpx2.AsyncClient(timeout=PATIENCE, trust_env=False, verify=False) as far:
                 answer = await far.get(url)
             for line in ("", "what?", "http://127.0.0.1:1/oauth/callback?code=x&state=y", answer.headers["Location"]):
                 lines.put_nowait(line)
@@ -642,7 +653,7 @@ def test_the_listener_answers_once_with_a_plain_page(tmp_path: Path) -> None:
         made.slow = None
 
         async def visits(url: str) -> None:
-            async with httpx2.AsyncClient(trust_env=False, verify=False) as here:
+            async with httpx2.AsyncClient(timeout=PATIENCE, trust_env=False, verify=False) as here:
                 address = (await here.get(url)).headers["Location"]
                 parts = httpx2.URL(address)
                 answers.append(await here.get(parts.copy_with(path="/")))
@@ -673,7 +684,7 @@ def test_one_browser_flow_at_a_time_and_a_second_process_joins_it(tmp_path: Path
         await until(lambda: shown)
         with pytest.raises(SignInError, match="server s right now"):
             await sign_ins(tmp_path).sign_in(made.entry("another"), Browser())
-        async with httpx2.AsyncClient(trust_env=False, verify=False) as far:
+        async with httpx2.AsyncClient(timeout=PATIENCE, trust_env=False, verify=False) as far:
             pasted = (await far.get(shown[0])).headers["Location"]
         lines: asyncio.Queue[str] = asyncio.Queue()
         lines.put_nowait(pasted)
