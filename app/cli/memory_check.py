@@ -10,7 +10,6 @@ from app.cli.memory_server import Fields, answered, told
 from app.cli.options import EXIT_FAILED, EXIT_OK, Commands, home_option, run
 from app.cli.terminal import printable
 from app.errors import both
-from app.services.memory_index import check_index
 
 if TYPE_CHECKING:
     from app.memory.index.memory_index import MemoryIndex
@@ -50,4 +49,6 @@ async def _checked(options: argparse.Namespace) -> int:
 
 
 async def _alone(index: MemoryIndex, sync: Sync, *, repair: bool) -> Fields:
+    from app.services.memory_index import check_index
+
     return await check_index(index, sync, repair=repair)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from app.cli.memory_server import Fields, answered, told
 from app.cli.options import EXIT_OK, Commands, home_option, run
 from app.errors import both
-from app.services.memory_index import index_status, rebuild_index
 
 if TYPE_CHECKING:
     from app.memory.index.memory_index import MemoryIndex
@@ -33,5 +32,7 @@ async def _rebuilt(options: argparse.Namespace) -> int:
 
 
 async def _alone(index: MemoryIndex, sync: Sync) -> Fields:
+    from app.services.memory_index import index_status, rebuild_index
+
     await rebuild_index(index, sync, "a person asked for it")
     return await index_status(index, sync)

@@ -18,8 +18,6 @@ from app.extend import Json
 from app.home.lock import HomeTakenError, own_home, owner_of
 from app.home.running_server import ask, refused
 from app.protocol.json_text import compact_json
-from app.services.in_force import InForce
-from app.services.memory_index import home_index
 
 if TYPE_CHECKING:
     from app.memory.index.memory_index import MemoryIndex
@@ -49,6 +47,9 @@ async def answered(options: argparse.Namespace, method: str, path: str, body: Js
     config = configured(reader(options), logging.WARNING)
     if not config.settings.memory:
         raise ConfigError(both("记忆功能未启用（Memory=false）", "memory is switched off (Memory=false)"))
+    from app.services.in_force import InForce
+    from app.services.memory_index import home_index
+
     try:
         with own_home(home, "memory"):
             index, sync = home_index(InForce(config, ""))

@@ -9,7 +9,6 @@ from app.cli.memory_server import Fields, answered, told
 from app.cli.options import EXIT_OK, Commands, home_option, run
 from app.errors import both
 from app.protocol.json_text import pretty_json
-from app.services.memory_index import index_status
 
 if TYPE_CHECKING:
     from app.memory.index.memory_index import MemoryIndex
@@ -35,4 +34,6 @@ async def _shown(options: argparse.Namespace) -> int:
 
 
 async def _alone(index: MemoryIndex, sync: Sync) -> Fields:
+    from app.services.memory_index import index_status
+
     return await index_status(index, sync)

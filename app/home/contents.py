@@ -41,6 +41,7 @@ _MADE_BY_TOOLS = frozenset(
     {"node_modules", ".venv", "venv", "__pycache__", ".git", ".cache", "cache", "log", "logs", "debug"}
 )
 _CACHES = frozenset({"multimodal_cache.json", "image_cache.json"})
+_DESCRIPTIONS = Path(STATE_FOLDER, "plugins", "ImageProcessor", "transcriptions.sqlite3")
 _STORE_SUFFIXES = (".sqlite", ".sqlite3", ".db", ".json")
 _OF_THE_MOMENT = frozenset(
     {
@@ -157,7 +158,7 @@ class _Walk:
         if any(name.endswith(ending) and name.removesuffix(ending) in beside for ending in SQLITE_COMPANIONS):
             return False
         path = Path(folder, name)
-        if path in _OF_THE_MOMENT:
+        if path in _OF_THE_MOMENT or (path == _DESCRIPTIONS and not self._with_files):
             return False
         if root == "Plugin":
             if name in _MADE_BY_TOOLS or name.endswith((".pyc", ".log")):

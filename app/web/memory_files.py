@@ -75,8 +75,7 @@ class MemoryFilesRoutes:
         return answer
 
     async def _clusters(self, _request: Request) -> Response:
-        home = self._services.in_force.home
-        root = home / (self._services.settings.knowledgebase_root_path or "dailynote")
+        root = self._services.in_force.notebooks
         names = await asyncio.to_thread(notebooks, root)
         return JsonResponse({"clusters": [name for name in names if name.endswith(CLUSTER_SUFFIX)]})
 

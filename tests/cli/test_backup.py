@@ -92,7 +92,12 @@ def test_notebooks_that_lie_elsewhere_are_saved_below_the_home_and_told_outside_
 ) -> None:
     home = tmp_path / "home"
     write(home, "config.env", "KNOWLEDGEBASE_ROOT_PATH=data/notes\n")
-    for name in ("data/notes/Nova/1.txt", "memory/rag_tags.json", ".vcp/trash/dailynote/1/Nova/2.txt"):
+    for name in (
+        "data/notes/Nova/1.txt",
+        "knowledge/B/1.md",
+        "memory/rag_tags.json",
+        ".vcp/trash/dailynote/1/Nova/2.txt",
+    ):
         write(home, name, "x")
     write(home, ".vcp/memory/index.sqlite", "made of the notes")
     command(capsys, "backup", tmp_path / "b.tar.gz", "--home", home)
@@ -100,7 +105,7 @@ def test_notebooks_that_lie_elsewhere_are_saved_below_the_home_and_told_outside_
     back = sorted(
         path.relative_to(tmp_path / "new").as_posix() for path in (tmp_path / "new").rglob("*") if path.is_file()
     )
-    assert back == [".vcp/lock", "config.env", "data/notes/Nova/1.txt", "memory/rag_tags.json"]
+    assert back == [".vcp/lock", "config.env", "data/notes/Nova/1.txt", "knowledge/B/1.md", "memory/rag_tags.json"]
 
     write(tmp_path, "drive/Nova/1.txt", "x")
     write(home, "config.env", f"KNOWLEDGEBASE_ROOT_PATH={tmp_path / 'drive'}\n")

@@ -74,6 +74,7 @@ def test_a_backup_has_what_people_made_and_nothing_that_can_be_made_again(home: 
 
 def test_pictures_and_files_come_along_when_they_are_asked_for(home: Path, tmp_path: Path) -> None:
     write(home, "Plugin/ImageProcessor/multimodal_cache.json", "{}")
+    write(home, ".vcp/plugins/ImageProcessor/transcriptions.sqlite3", "x")
     saved(home, tmp_path / "plain.tar.gz")
     saved(home, tmp_path / "all.tar.gz", with_files=True)
     more = set(members(tmp_path / "all.tar.gz")) - set(members(tmp_path / "plain.tar.gz"))
@@ -81,6 +82,7 @@ def test_pictures_and_files_come_along_when_they_are_asked_for(home: Path, tmp_p
         "home/image/通用表情包/笑.png",
         "home/file/a.txt",
         "home/Plugin/ImageProcessor/multimodal_cache.json",
+        "home/.vcp/plugins/ImageProcessor/transcriptions.sqlite3",
     } <= more
 
 

@@ -110,15 +110,16 @@ def cut_text(text: str) -> list[Chunk]:
 def embedded_text(head: NoteHead, tags: Sequence[str], text: str, chunk: Chunk) -> str:
     """What is embedded of a chunk: what the note says of itself (D80), then the chunk without decoration (3.3).
 
-    First line and tag line of the file are in the header already and are left out below it. Notebook and file name are
-    never part of it, so that a moved or renamed note keeps its vectors; nor is a title that is only the first line, so
-    that a change of that line does not touch all chunks.
+    First line and tag line of the file are in the header already and are left out below it; a heading is in the header
+    of chunks that do not have it themselves. Notebook and file name are never part of it, so that a moved or renamed
+    note keeps its vectors; nor is a title that is only the first line, so that a change of that line does not touch all
+    chunks.
     """
-    title = head.title if head.has_heading else ""
+    body = clean(text[max(chunk.start, head.body_start) : max(0, min(chunk.end, head.tag_line_start))])
+    title = head.title if head.has_heading and clean(head.title) not in body else ""
     facts = (str(head.day) if head.day is not None else "", head.author, title, ", ".join(tags))
     header = " | ".join(fact for fact in facts if fact)[:MAX_HEADER_CHARS]
-    body = text[max(chunk.start, head.body_start) : max(0, min(chunk.end, head.tag_line_start))]
-    return f"{header}\n{clean(body)}".strip()
+    return f"{header}\n{body}".strip()
 
 
 def embedded_sha(text: str) -> bytes:

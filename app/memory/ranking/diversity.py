@@ -22,13 +22,19 @@ DUPLICATE_DEVIATIONS = 5.0
 """A duplicate's cosine is above the first, and so many deviations above chance: the E5 family reaches .95 early."""
 
 DUPLICATE_SHINGLES = 0.8
+"""What a text repeats at least of what was chosen before, as a part of its own pieces."""
+
+NEAR_SHINGLES = 0.5
+"""The same, where the cosine is a duplicate's too. Alone it says little: short texts reach it that mean the same of
+different people."""
+
+SHORT_SHINGLES = 40
+"""Texts with fewer pieces repeat another only if they have the same: a single word may be the whole difference (nine
+points of recall@10 on pairs of sentences)."""
+
 SHINGLE_CHARACTERS = 4
 SHINGLE_TEXT_LIMIT = 4_000
 """Characters of a text that are compared."""
-
-SHORTEST_REPEATED = 40
-"""Characters; shorter texts are left out only when they are the same. A line more costs little, and among lines that
-all are near to each other the one asked for would be lost (nine points of recall@10 on pairs of sentences)."""
 
 _BLANK = re.compile(r"[\s\W_]+")
 _NUMBER = re.compile(r"\d+(?:[.:/-]\d+)*|[零一二两三四五六七八九十百千万]+")
@@ -50,10 +56,9 @@ class Shape:
         pieces = frozenset(plain[at : at + SHINGLE_CHARACTERS] for at in range(last)) if plain else frozenset()
         return cls(pieces, frozenset(_NUMBER.findall(head)))
 
-    def overlap(self, other: Shape) -> float:
-        """The shared pieces as a part of the smaller text's, 0 to 1."""
-        smaller = min(len(self.shingles), len(other.shingles))
-        return len(self.shingles & other.shingles) / smaller if smaller else 0.0
+    def within(self, other: Shape) -> float:
+        """Which part of its pieces the other has too, 0 to 1."""
+        return len(self.shingles & other.shingles) / len(self.shingles) if self.shingles else 0.0
 
     def tells_other_numbers(self, other: Shape) -> bool:
         """Whether each has a number that the other has not: two measurements, not one told twice."""
@@ -118,7 +123,7 @@ def select(
         left[best] = False
         # texts are compared only when it is a candidate's turn, since most of them never have one
         near = np.zeros(len(ids)) if cosines is None else cosines[best]
-        same = (ids[one] for one in chosen if _repeats(shape(ids[one]), shape(ids[best]), float(near[one]), limit))
+        same = (ids[one] for one in chosen if _repeats(shape(ids[best]), shape(ids[one]), float(near[one]), limit))
         repeated = next(same, None)
         if repeated is not None:
             repeats[ids[best]] = repeated
@@ -129,9 +134,10 @@ def select(
     return Selection(tuple(ids[at] for at in chosen), repeats)
 
 
-def _repeats(one: Shape, other: Shape, cosine: float, limit: float) -> bool:
-    if min(len(one.shingles), len(other.shingles)) < SHORTEST_REPEATED:
-        return one == other
-    if one.tells_other_numbers(other):
+def _repeats(later: Shape, chosen: Shape, cosine: float, limit: float) -> bool:
+    if later.tells_other_numbers(chosen):
         return False
-    return cosine > limit or one.overlap(other) > DUPLICATE_SHINGLES
+    if len(later.shingles) < SHORT_SHINGLES:
+        return later.shingles == chosen.shingles
+    shared = later.within(chosen)
+    return shared > DUPLICATE_SHINGLES or (cosine > limit and shared > NEAR_SHINGLES)

@@ -10,8 +10,15 @@ from dataclasses import dataclass
 DENSE_WEIGHT = 0.55
 """Share of the cosines where nothing speaks for another one (11.7; from .5 to .6 public sets are alike)."""
 
-LEAST_DENSE_WEIGHT = 0.4
-MOST_DENSE_WEIGHT = 0.7
+LEAST_DENSE_WEIGHT = 0.35
+FOUND_DENSE_WEIGHT = 0.4
+LOST_DENSE_WEIGHT = 0.75
+MOST_DENSE_WEIGHT = 0.8
+
+FOUND_COVER = 0.3
+LOST_COVER = 0.1
+"""Part of the question's words that the best fragment by words has: from the first on words have found something, down
+to the second they have not, and their best is chance."""
 
 _EXACT = re.compile(
     r"[0-9０-９]|[A-Za-z][A-Za-z0-9_.+-]*[0-9][A-Za-z0-9_.+-]*|[A-Z]{2,}|[\"“「『《][^\"”」』》]{1,64}[\"”」』》]"
@@ -99,16 +106,28 @@ def fused(dense: Mapping[int, float] | None, lexical: Mapping[int, float], weigh
     return {chunk: fusion.score((dense or {}).get(chunk), lexical.get(chunk)) for chunk in union}
 
 
-def dense_weight(question: str, typical_length: float) -> float:
-    """The share of meaning for a question (11.8): less of it where exact words are asked for, more for paraphrases.
+def dense_weight(question: str, typical_length: float, cover: float | None = None) -> float:
+    """The share of meaning for a question (11.8): less where words find it, more where they do not.
 
     ``typical_length`` is the median number of characters of the candidates. Where notes are hardly longer than the
-    question, it is another wording that is looked for; a question to longer notes shares its telling words with them.
+    question, another wording is looked for. ``cover`` is the part of the question's words that the best fragment by
+    words has, None when unknown: scores are placed between the least and the greatest, so chance looks like a find
+    otherwise. Digits, identifiers and quoted text are exact: they give words more weight.
     """
+    if same_length(question, typical_length):
+        usual = MOST_DENSE_WEIGHT
+    elif cover is None:
+        usual = DENSE_WEIGHT
+    else:
+        lost = min(1.0, max(0.0, (FOUND_COVER - cover) / (FOUND_COVER - LOST_COVER)))
+        usual = FOUND_DENSE_WEIGHT + (LOST_DENSE_WEIGHT - FOUND_DENSE_WEIGHT) * lost
     exact = sum(1 for _ in _EXACT.finditer(question[:_QUOTED_LIMIT]))
-    if exact:
-        return max(LEAST_DENSE_WEIGHT, DENSE_WEIGHT - 0.05 * min(exact, 3))
-    return MOST_DENSE_WEIGHT if typical_length <= PARAPHRASE_LENGTH * len(question) else DENSE_WEIGHT
+    return max(LEAST_DENSE_WEIGHT, usual - 0.05 * min(exact, 3))
+
+
+def same_length(question: str, typical_length: float) -> bool:
+    """Whether notes are hardly longer than the question, so that they say the same rather than answer it."""
+    return typical_length <= PARAPHRASE_LENGTH * len(question)
 
 
 def reciprocal_ranks(order: Sequence[int], constant: float = 60.0) -> dict[int, float]:

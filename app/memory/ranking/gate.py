@@ -31,6 +31,9 @@ WORDS_THAT_OPEN = 0.5
 
 CHUNKS_READ = 3
 
+WORDS_WORTH = 0.4
+"""With vectors: what the part of the question's words, found together in one chunk, adds to the nearest one's value."""
+
 
 class Topics(Protocol):
     """What people say about notebooks in rag_tags.json (5.2)."""
@@ -72,11 +75,12 @@ class Gates:
         known = list(dict.fromkeys(texts))
         embedded = dict(zip(known, await self._vectors.of_texts(known), strict=True))
         means = await asyncio.gather(*(self._means(name) for name in notebooks))
-        nearest = await asyncio.gather(*(self._nearest(name, vector) for name in notebooks))
-        return [
-            self._by_vectors(name, vector, embedded, mean, near)
-            for name, mean, near in zip(notebooks, means, nearest, strict=True)
-        ]
+        values = [self._by_vectors(name, vector, embedded, mean) for name, mean in zip(notebooks, means, strict=True)]
+        if self._options().raw_gate:
+            return values
+        words = query_words(question)[:WORDS_LIMIT]
+        nearest = await asyncio.gather(*(self._by_chunk(name, vector, words) for name in notebooks))
+        return [max(one, other, key=lambda value: value.value) for one, other in zip(values, nearest, strict=True)]
 
     def threshold(self, notebook: str) -> float:
         """What rag_tags.json says, else 0.6."""
@@ -84,7 +88,7 @@ class Gates:
         return DEFAULT_THRESHOLD if said is None else said
 
     def _by_vectors(
-        self, notebook: str, vector: Vector, embedded: dict[str, Vector | None], means: Matrix, nearest: float
+        self, notebook: str, vector: Vector, embedded: dict[str, Vector | None], means: Matrix
     ) -> GateValue:
         signals = [("name", _cosine(vector, embedded.get(notebook)))]
         enhanced = self._topics.enhanced_text(notebook)
@@ -92,18 +96,9 @@ class Gates:
             signals.append(("tags", _cosine(vector, embedded.get(enhanced))))
         if len(means) and means.shape[1] == vector.shape[0]:
             signals.append(("centroid", float(np.max(means @ vector))))
-        if not self._options().raw_gate:
-            signals.append(("chunk", nearest))
         by, raw = max(signals, key=lambda signal: signal[1])
         value = raw if self._options().raw_gate else calibrated(raw, self._vectors.calibration())
         return GateValue(notebook, value, raw, by, self.threshold(notebook))
-
-    async def _nearest(self, notebook: str, vector: Vector) -> float:
-        """The cosine of the nearest chunk: a notebook of many themes is about a question that one note answers."""
-        if self._options().raw_gate:
-            return -1.0
-        found = await self._vectors.nearest(vector, [notebook], 1)
-        return found[0][1] if found and np.isfinite(found[0][1]) else -1.0
 
     async def _means(self, notebook: str) -> Matrix:
         """The centroids, made anew when the notebook or its vectors have changed; none for the plain gate of n2025."""
@@ -121,15 +116,31 @@ class Gates:
         self._centroids[notebook] = (mark, made)
         return made
 
+    async def _by_chunk(self, notebook: str, vector: Vector, words: Sequence[str]) -> GateValue:
+        """The nearest chunk's value, and what the words add that are found together in one.
+
+        A notebook about many things has centroids that are near to nothing; one of its notes may be the answer.
+        """
+        nearest = await self._vectors.nearest(vector, [notebook], 1)
+        raw = max((score for _, score in nearest if np.isfinite(score)), default=-1.0)
+        value = calibrated(raw, self._vectors.calibration())
+        if nearest:
+            value = min(1.0, value + WORDS_WORTH * await self._words_together(notebook, words))
+        return GateValue(notebook, value, raw, "chunk", self.threshold(notebook))
+
+    async def _words_together(self, notebook: str, words: Sequence[str]) -> float:
+        """Which part of the question's words the best chunk by words has."""
+        if not words:
+            return 0.0
+        found = await self._index.lexical(words, [notebook], CHUNKS_READ)
+        records = await self._index.chunks([chunk for chunk, _ in found])
+        wanted = set(words)
+        parts = (len(wanted & set(document_words(record.text))) / len(wanted) for record in records.values())
+        return max(parts, default=0.0)
+
     async def _by_words(self, notebook: str, words: Sequence[str]) -> GateValue:
         """How many of the question's words one chunk has: half of them are worth 0.6, all of them 1."""
-        best = 0.0
-        if words:
-            found = await self._index.lexical(words, [notebook], CHUNKS_READ)
-            records = await self._index.chunks([chunk for chunk, _ in found])
-            wanted = set(words)
-            for record in records.values():
-                best = max(best, len(wanted & set(document_words(record.text))) / len(wanted))
+        best = await self._words_together(notebook, words)
         rising = best * DEFAULT_THRESHOLD / WORDS_THAT_OPEN
         above = DEFAULT_THRESHOLD + (best - WORDS_THAT_OPEN) * (1.0 - DEFAULT_THRESHOLD) / (1.0 - WORDS_THAT_OPEN)
         return GateValue(notebook, rising if best < WORDS_THAT_OPEN else above, best, "words", self.threshold(notebook))

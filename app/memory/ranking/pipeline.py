@@ -12,11 +12,11 @@ from app.memory.embedders.calibration import calibrated
 from app.memory.embedders.embedder import Vector
 from app.memory.embedders.rerankers.reranker import Reranker
 from app.memory.index.records import SearchableIndex
-from app.memory.index.words import query_words
+from app.memory.index.words import document_words, query_words
 from app.memory.ranking.candidates import LIST_DEPTH, TAG_NOTES, WORDS_LIMIT, CandidateSearch, Pool
 from app.memory.ranking.decay import Decay
 from app.memory.ranking.diversity import Shape, select, similarities
-from app.memory.ranking.fusion import dense_weight
+from app.memory.ranking.fusion import DENSE_WEIGHT, dense_weight
 from app.memory.ranking.gate import Gates
 from app.memory.ranking.injection import expanded, fitting
 from app.memory.ranking.options import RankingOptions
@@ -67,8 +67,10 @@ class Retriever:
     async def retrieve(self, query: RecallQuery, retrieval: Retrieval) -> Retrieved:
         """The fragments for one declaration, best first, then those of the time path and of the second hop."""
         options = self._options()
-        question = asked(query)
-        vector = await self.query_vector(query)
+        hard = hard_ranges(query) if retrieval.time else ()
+        timed = bool(hard) and options.uses("untimed")
+        question = asked(query, timed=timed)
+        vector = await self.query_vector(query, timed=timed)
         notes: list[str] = []
         if vector is None:
             notes.append("found by words alone: there is no vector of the question")
@@ -88,14 +90,13 @@ class Retriever:
 
         k = min(MOST_HITS, max(0, retrieval.k))
         depth = max(LIST_DEPTH, 2 * k, rerank_depth(k, options.rerank_multiplier) if retrieval.rerank else 0)
-        hard = hard_ranges(query) if retrieval.time else ()
         of_days = await self._of_days(hard, retrieval) if hard else []
         pool = await self._search.pool(vector, words, retrieval, depth, of_days=of_days)
         terms = Terms(
             today=query.now.date(),
-            dense_weight=weight_of(question, retrieval, pool),
-            smoothing=not options.dense_only,
-            priors=not options.dense_only,
+            dense_weight=weight_of(question, words, retrieval, pool, adaptive=options.uses("adaptive")),
+            smoothing=options.uses("neighbours"),
+            priors=options.uses("recency"),
             hard=hard,
             soft=() if options.dense_only else raising_ranges(query),
             decay=Decay.of(retrieval.decay_half_life, retrieval.decay_minimum, retrieval.decay_tags),
@@ -108,7 +109,8 @@ class Retriever:
                 await self._search.add_notes(pool, vector, words, retrieval, leading)
         if terms.smoothing:
             await self._search.add_neighbours(pool, vector, words, retrieval)
-        candidates = scored(pool, fusion_of(pool, terms.dense_weight), terms, tags, self._similarity(options))
+        fusion = fusion_of(pool, terms.dense_weight)
+        candidates = scored(pool, fusion, terms, tags, self._similarity(options))
         candidates, dropped = thinned(candidates, terms)
         if retrieval.truncate is not None and vector is None:
             notes.append("nothing is cut by similarity without vectors")
@@ -150,16 +152,18 @@ class Retriever:
         """The gate of each notebook (2.6)."""
         return await self._gates.values(asked(query), await self.query_vector(query), notebooks)
 
-    async def query_vector(self, query: RecallQuery) -> Vector | None:
+    async def query_vector(self, query: RecallQuery, *, timed: bool = False) -> Vector | None:
         """q of 2.3: 0.7 of the person's words, 0.3 of the model's, a little of the turn before; length 1.
 
-        None where the model of the vectors cannot be asked now.
+        ``timed``: days are filtered by themselves, so their words are left out. None where the model of the vectors
+        cannot be asked now.
         """
         if not self._vectors.ready():
             return None
         plain = self._options().dense_only
-        question = query.user if plain else asked(query)
-        before = "" if plain or question != query.user else query.previous_user
+        question = query.user if plain else asked(query, timed=timed)
+        alone = not plain and bool(query.user.strip()) and not is_follow_up(query.user)
+        before = query.previous_user if alone else ""
         texts = (question, query.assistant, before)
         user, assistant, earlier = await asyncio.gather(*(self._embedded(text) for text in texts))
         if user is None and question.strip():
@@ -232,7 +236,7 @@ class Retriever:
         self, order: Sequence[Candidate], k: int, options: RankingOptions, *, ranked: bool
     ) -> tuple[list[Candidate], frozenset[int]]:
         """The k hits, and which candidates only repeat one of them. A reranker's order is kept."""
-        if options.dense_only or not order:
+        if not options.uses("duplicates") or not order:
             return list(order[:k]), frozenset()
         head = list(order[: max(LIST_DEPTH, 2 * k)])
         by_id = {one.record.id: one for one in head}
@@ -281,19 +285,40 @@ class Retriever:
         )
 
 
-def asked(query: RecallQuery) -> str:
-    """The person's question; with the one before it where it only points back to it (那后来呢？), 11.18."""
+def asked(query: RecallQuery, *, timed: bool = False) -> str:
+    """The person's question; with the one before it where it only points back to it (那后来呢？), 11.18.
+
+    ``timed``: without its time words, because notes do not have them (上周 is a date there).
+    """
     if query.previous_user.strip() and is_follow_up(query.user):
         return f"{query.previous_user}\n{query.user}"
+    if timed and query.untimed:
+        return query.untimed
     return query.user if query.user.strip() else query.assistant
 
 
-def weight_of(question: str, retrieval: Retrieval, pool: Pool) -> float:
+def weight_of(question: str, words: Sequence[str], retrieval: Retrieval, pool: Pool, *, adaptive: bool = True) -> float:
     """The share of meaning: what ``::BM25`` leaves, else what question and candidates call for (11.8)."""
     if retrieval.bm25 is not None:
         return 1.0 - retrieval.bm25
+    if not adaptive:
+        return DENSE_WEIGHT
+    return dense_weight(question, typical_length(pool), cover_of(words, pool))
+
+
+def cover_of(words: Sequence[str], pool: Pool) -> float:
+    """Which part of the question's words the best fragment by words has, in its text and tags."""
+    if not words or not pool.bm25:
+        return 0.0
+    best = pool.records[max(pool.bm25, key=lambda chunk: (pool.bm25[chunk], -chunk))]
+    there = frozenset(document_words(f"{best.text} {' '.join(best.tags)}"))
+    return sum(word in there for word in words) / len(words)
+
+
+def typical_length(pool: Pool) -> float:
+    """The median length of what was found, in characters."""
     lengths = [len(pool.records[chunk].text) for chunk in pool.listed]
-    return dense_weight(question, float(median(lengths)) if lengths else 0.0)
+    return float(median(lengths)) if lengths else 0.0
 
 
 def best_of_each_note(order: Sequence[Candidate]) -> list[Candidate]:

@@ -22,7 +22,8 @@ class DateRange:
 class RecallQuery:
     """The question of one turn (2.3, 11.18); made once, used by all declarations. Texts are cleaned.
 
-    ``ranges`` are the time words of the user's text, ``soft_ranges`` those of the model's.
+    ``ranges`` are the time words of the user's text, ``soft_ranges`` those of the model's. ``untimed`` is the user's
+    text without the words of its hard ranges, for where the days themselves are looked at; empty when it has none.
     """
 
     user: str
@@ -31,6 +32,7 @@ class RecallQuery:
     previous_user: str = ""
     ranges: tuple[DateRange, ...] = ()
     soft_ranges: tuple[DateRange, ...] = ()
+    untimed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +121,9 @@ class Retrieved:
 class GateValue:
     """How near a notebook is to the question (2.6): 0 to 1 where 0.6 means three deviations above chance.
 
-    ``by`` says which signal was the strongest: ``name``, ``tags``, ``centroid``, ``chunk``; ``raw`` is its cosine.
-    Without vectors it is ``words``, and ``raw`` the part of the question's words that one chunk has.
+    ``by`` says which signal was the strongest: ``name``, ``tags``, ``centroid``, ``chunk`` (the nearest one, and the
+    words that are found together); ``raw`` is its cosine. Without vectors it is ``words``, and ``raw`` the part of
+    the question's words that one chunk has.
     """
 
     notebook: str

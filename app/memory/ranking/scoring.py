@@ -15,8 +15,9 @@ from app.memory.ranking.priors import SOFT_RANGE_WEIGHT, in_any, recency
 from app.memory.ranking.requests import DateRange, Dropped
 from app.memory.ranking.steps import TagEffect
 
-HARD_RANGE_WEIGHT = 0.5
-"""What a note gains with ``::Time`` whose day is one that the person named."""
+HARD_RANGE_WEIGHT = 1.0
+"""What a note gains with ``::Time`` whose day is one that the person named: as much as meaning and words together, so
+that notes of other days come behind."""
 
 
 @dataclass(slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 
 from app.errors import VcpError
@@ -16,6 +17,7 @@ from app.memory.index.memory_index import MemoryIndex
 from app.memory.vectors import tables
 from app.memory.vectors.sets import VectorSets
 from app.memory.vectors.vector_set import VectorSet
+from app.protocol.token_estimate import IDEOGRAPHS
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +34,11 @@ FEWEST_MEASURED = 200
 MEASURED_GROWTH = 4
 """It is measured again when it has grown so many times."""
 
-QUESTIONS, FRAGMENTS = 32, 32
+QUESTIONS, FRAGMENTS = 32, 64
 """Each of so many question-like texts is compared with so many fragments of other notes."""
 
 QUESTION_CHARS = 40
+_IDEOGRAPH = re.compile(f"[{IDEOGRAPHS}]")
 _SENTENCE_ENDS = re.compile(r"[。！？!?\n.;；]+")
 
 
@@ -83,12 +86,16 @@ class Tidying:
         others = await self._index.chunks(dice.sample(ids, min(FRAGMENTS, len(ids))))
         found, matrix = await self._sets.of_chunks(list(others))
         questions = {one.id: question_of(one.text) for one in asked.values()}
-        cosines: list[float] = []
+        by_script: dict[bool, list[float]] = {True: [], False: []}
         for chunk, vector in (await self._embedded(embedder, questions)).items():
             if vector.shape == (serving.dimension,):
-                foreign = [others[one].note_id != asked[chunk].note_id for one in found]
-                cosines += (matrix[foreign] @ vector).tolist()
-        return cosines
+                script = in_ideographs(questions[chunk])
+                foreign = [
+                    others[one].note_id != asked[chunk].note_id and in_ideographs(others[one].text) == script
+                    for one in found
+                ]
+                by_script[script] += (matrix[foreign] @ vector).tolist()
+        return centred(list(by_script.values()))
 
     async def _embedded(self, embedder: Embedder, questions: Mapping[int, str]) -> dict[int, Vector]:
         if embedder.paid:  # one request instead of many
@@ -114,6 +121,22 @@ class Tidying:
             await serving.remove({sha: rows[sha] for sha in gone})
             log.info("memory: %d vectors of texts that are gone were removed", len(gone))
         self._orphans, self._orphans_of = orphans.difference(gone), serving.id
+
+
+def in_ideographs(text: str) -> bool:
+    """Whether a text is Chinese or Japanese rather than in letters."""
+    return 4 * len(_IDEOGRAPH.findall(text)) >= len(text)
+
+
+def centred(groups: Sequence[Sequence[float]]) -> list[float]:
+    """All values, each group moved so that its mean is that of all.
+
+    Two languages are further from each other than two texts of one, under most models, and each has a mean of its own.
+    That would count as deviation, and no gate of a notebook in two languages would ever open.
+    """
+    values = [value for group in groups for value in group]
+    mean = math.fsum(values) / len(values) if values else 0.0
+    return [value - math.fsum(group) / len(group) + mean for group in groups for value in group]
 
 
 def question_of(text: str) -> str:

@@ -184,7 +184,7 @@ def test_d80_the_embedded_text_has_what_the_note_says_of_itself_and_nothing_else
     text = "[2025-11-27] - 小克\n# 火锅 🎉\n今天 吃了\n\n火锅。✨\nTag: 吃, 朋友"
     head, tags = read_note_head(text, "x.txt"), read_tags(text)
     (chunk,) = cut_text(text)
-    assert embedded_text(head, tags, text, chunk) == "2025-11-27 | 小克 | 火锅 🎉 | 吃, 朋友\n# 火锅 今天 吃了 火锅。"
+    assert embedded_text(head, tags, text, chunk) == "2025-11-27 | 小克 | 吃, 朋友\n# 火锅 今天 吃了 火锅。"
     assert text[chunk.start : chunk.end] == text  # what is injected keeps its lines and its emoji
 
 
@@ -202,6 +202,14 @@ def test_d80_a_change_of_the_first_line_of_the_body_touches_that_line_s_chunk_on
     assert len(before) > 3
     assert len(embedded("昨天吃了烤鸭。") - before) == 1
     assert all("火锅" in text for text in embedded("# 火锅", "今天吃了。"))  # a heading is what the note says of itself
+
+
+def test_the_title_is_embedded_with_chunks_that_do_not_have_it_themselves() -> None:
+    text = "# 装修笔记\n" + "".join(f"第{number}天，工人来量了厨房的尺寸，说柜子要改。\n" for number in range(60))
+    first, *others = cut_text(text)
+    head = read_note_head(text, "x.txt")
+    assert embedded_text(head, (), text, first).startswith("# 装修笔记 第0天")
+    assert all(embedded_text(head, (), text, other).startswith("装修笔记\n") for other in others)
 
 
 def test_a_note_that_is_a_head_only_is_embedded_by_it() -> None:

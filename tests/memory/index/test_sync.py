@@ -534,3 +534,18 @@ def test_many_changes_come_out_as_a_clean_index(home: Home) -> None:
             assert time.time() - sync.state.scanned_at < 60
 
     run(main())
+
+
+def test_11_31_since_when_something_waits_is_told_until_nothing_does(home: Home) -> None:
+    home.write("小克/a.txt", NOTE)
+
+    async def main() -> None:
+        async with home.synced() as (_, sync):
+            assert (sync.state.pending, sync.state.stale_since) == (0, 0.0)
+            home.write("小克/a.txt", NOTE + "\n多一行")
+            sync.look(["小克/a.txt"])
+            assert time.time() - sync.state.stale_since < 60
+            await sync.settled()
+            assert (sync.state.pending, sync.state.stale_since) == (0, 0.0)
+
+    run(main())

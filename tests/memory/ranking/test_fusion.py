@@ -90,6 +90,14 @@ def test_where_notes_are_as_short_as_the_question_meaning_has_more_weight() -> N
     """11.8."""
     assert dense_weight("和朋友吃饭", 10) == MOST_DENSE_WEIGHT > DENSE_WEIGHT
     assert dense_weight("和朋友吃饭", 11) == DENSE_WEIGHT
+    assert DENSE_WEIGHT < dense_weight("和 2 个朋友吃饭", 10) < MOST_DENSE_WEIGHT  # digits count there too
+
+
+def test_where_words_find_nothing_meaning_has_more_weight() -> None:
+    """11.8: scores are placed between the least and the greatest, so chance looks like a find."""
+    question = "那次爬斜面时发动机停了"
+    weights = [dense_weight(question, 300, cover) for cover in (0.0, 0.1, 0.2, 0.3, 1.0)]
+    assert weights == pytest.approx([0.75, 0.75, 0.575, 0.4, 0.4])
 
 
 def test_reciprocal_ranks_begin_at_rank_one() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.memory.ranking.budget import kept_within, shortened
 from app.memory.ranking.decay import Decay
 from app.memory.ranking.injection import fitting, whole_text
-from app.memory.ranking.neighbours import missing_neighbours, neighbour_gains
+from app.memory.ranking.neighbours import ALONE, missing_neighbours, neighbour_gains
 from app.memory.ranking.priors import in_any, recency
 from app.memory.ranking.requests import DateRange, RecallQuery
 from app.memory.ranking.time_path import hard_ranges, newest_first, raising_ranges, time_hits
@@ -24,7 +24,13 @@ TODAY = date(2025, 11, 27)
 def test_a_chunk_gains_half_of_its_best_neighbour() -> None:
     """11.9."""
     gains = neighbour_gains({1: 1.0, 2: 0.2, 3: 0.6, 9: 0.5}, {7: [1, 2, 3], 8: [9]})
-    assert gains == pytest.approx({1: 0.1, 2: 0.5, 3: 0.1, 9: 0.0})
+    assert gains == pytest.approx({1: 0.1, 2: 0.5, 3: 0.1, 9: 0.5 * ALONE * 0.5})
+
+
+def test_a_note_of_one_chunk_is_not_behind_a_long_one_because_it_has_no_neighbours() -> None:
+    scores = {1: 0.8, 2: 0.3, 9: 0.8}
+    gains = neighbour_gains(scores, {7: [1, 2], 8: [9]})
+    assert gains[9] >= gains[1]
 
 
 def test_a_better_neighbour_is_not_overtaken_by_what_it_gives() -> None:

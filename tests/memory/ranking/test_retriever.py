@@ -20,8 +20,8 @@ from app.memory.ranking.gate import Gates, aggregate
 from app.memory.ranking.options import RankingOptions
 from app.memory.ranking.pipeline import Retriever
 from app.memory.ranking.requests import DateRange, GateValue, Hit, RecallQuery, Retrieval, Retrieved
-from bench.memory.prepared import PreparedIndex, PreparedVectors
 from bench.memory.sets import Passage
+from tests.memory.ranking.prepared import PreparedIndex, PreparedVectors
 
 NOW = datetime(2025, 11, 27, 15, 30, tzinfo=UTC)
 TEXTS = {
@@ -391,6 +391,24 @@ def test_a_threshold_of_zero_opens_and_the_raw_gate_is_the_plain_cosine() -> Non
     [raw] = gates("小克", ["小克"], raw_gate=True)
     assert (raw.by, raw.value) == ("name", raw.raw)
     assert raw.open
+
+
+def test_words_that_are_found_together_open_the_gate_further() -> None:
+    """A notebook of many themes is about a question that one of its notes answers."""
+    [near] = gates("老王钓到三条鲫鱼，晚上怎么做的", ["小克"])
+    [far] = gates("量子力学的哥本哈根诠释是怎么说的", ["小克"])
+    assert near.by == "chunk"
+    assert near.open
+    assert not far.open
+
+
+def test_time_words_are_left_out_where_their_days_are_looked_at() -> None:
+    days = (DateRange(date(2025, 11, 17), date(2025, 11, 23)),)
+    asked = RecallQuery("上周钓鱼", "", NOW, ranges=days, untimed="钓鱼")
+    found = asyncio.run(retriever().retrieve(asked, Retrieval(("小克",), 1, 10_000, time=True)))
+    plain = asyncio.run(retriever().retrieve(query("钓鱼"), Retrieval(("小克",), 1, 10_000)))
+    assert found.hits[0].parts["bm25"] == pytest.approx(plain.hits[0].parts["bm25"])
+    assert found.hits[0].similarity == pytest.approx(plain.hits[0].similarity)
 
 
 def test_without_vectors_half_of_the_words_in_one_chunk_open_the_gate() -> None:

@@ -7,7 +7,7 @@ from datetime import date
 
 from app.extend import MemorySearch, Remembered
 from app.memory.recall.note_search import NoteSearch
-from bench.memory.prepared import PreparedIndex, PreparedVectors
+from tests.memory.ranking.prepared import PreparedIndex, PreparedVectors
 from tests.memory.ranking.test_retriever import NOW, Backwards, Hashing, passages, retriever
 
 EVERYTHING = ("小克", "小克的知识", "反思簇")

@@ -1,34 +1,24 @@
-"""Our retriever over prepared passages, so that it is measured on the very chunks and headers of the baselines."""
+"""An index and vectors in memory, over prepared passages."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.memory.embedders.embedder import Calibration, Matrix, Vector
-from app.memory.enhance.tag_memo import TagMemo
 from app.memory.index.records import ChunkRecord, IndexChange, NotebookState
 from app.memory.index.words import document_words
-from app.memory.ranking.gate import Gates, aggregate
-from app.memory.ranking.options import RankingOptions
-from app.memory.ranking.pipeline import Retriever
-from app.memory.ranking.requests import DateRange, RecallQuery, Retrieval
-from app.memory.time_words import find_time_spans
 from app.protocol.recall_query import reference_tokens
-from bench.memory.baselines import Found
 from bench.memory.embedding import Embedder
 from bench.memory.sets import Passage
 
 K1, B = 1.2, 0.75
 TAG_LINE = "Tag: "
-ENOUGH_TOKENS = 10**9
 
 
 class PreparedIndex:
@@ -164,66 +154,6 @@ class PreparedVectors:
             return []
         cosines = self._embedder.embed(tags, "passage") @ query
         return [(tags[at], float(cosines[at])) for at in np.argsort(-cosines, kind="stable")[:limit]]
-
-
-class _NoTopics:
-    def threshold(self, notebook: str) -> float | None:
-        return None
-
-    def enhanced_text(self, notebook: str) -> str | None:
-        return None
-
-
-@dataclass(slots=True)
-class _Corpus:
-    index: PreparedIndex
-    vectors: PreparedVectors
-    retriever: Retriever
-    notebooks: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class Ours:
-    """What a declaration ``[[X日记本::Time::TagMemo]]`` finds, over all notebooks of a corpus at once."""
-
-    embedder: Embedder
-    chance: Sequence[str] = ()
-    name: str = "ours"
-    options: RankingOptions = field(default_factory=RankingOptions)
-    _corpora: dict[str, _Corpus] = field(default_factory=dict)
-
-    def build(self, corpora: Mapping[str, Sequence[Passage]]) -> None:
-        """Take in all passages."""
-        self._corpora = {}
-        for name, passages in corpora.items():
-            index = PreparedIndex(passages)
-            vectors = PreparedVectors(index, passages, self.embedder)
-            if self.chance:
-                vectors.expect(self.chance)
-            retriever = Retriever(
-                index,
-                vectors,
-                options=lambda: self.options,
-                gates=Gates(index, vectors, _NoTopics(), lambda: self.options),
-                tags=TagMemo(index, vectors, lambda: self.options),
-            )
-            self._corpora[name] = _Corpus(index, vectors, retriever, tuple(dict.fromkeys(index.names)))
-
-    def search(self, corpus: str, question: str, now: datetime | None, k: int) -> Found:
-        """The hits in their order."""
-        known = self._corpora[corpus]
-        days = () if now is None else tuple(
-            DateRange(span.first, span.last, span.soft) for span in find_time_spans(question, now)
-        )  # fmt: skip
-        query = RecallQuery(question, "", now or datetime(2025, 1, 1).astimezone(), ranges=days)
-        retrieval = Retrieval(known.notebooks, k, ENOUGH_TOKENS, time=True, tags=True)
-
-        async def asked() -> Found:
-            found = await known.retriever.retrieve(query, retrieval)
-            gate = aggregate(await known.retriever.gate(query, known.notebooks))
-            return Found(tuple(known.index.ids[hit.chunk.id - 1] for hit in found.hits), gate=gate.value)
-
-        return asyncio.run(asked())
 
 
 def _tags(passage: Passage) -> tuple[str, ...]:
