@@ -10,8 +10,8 @@ from dataclasses import dataclass
 DENSE_WEIGHT = 0.55
 """Share of the cosines where nothing speaks for another one (11.7; from .5 to .6 public sets are alike)."""
 
-LEAST_DENSE_WEIGHT = 0.35
-FOUND_DENSE_WEIGHT = 0.4
+LEAST_DENSE_WEIGHT = 0.4
+FOUND_DENSE_WEIGHT = 0.5
 LOST_DENSE_WEIGHT = 0.75
 MOST_DENSE_WEIGHT = 0.8
 

@@ -31,8 +31,11 @@ WORDS_THAT_OPEN = 0.5
 
 CHUNKS_READ = 3
 
-WORDS_WORTH = 0.4
-"""With vectors: what the part of the question's words, found together in one chunk, adds to the nearest one's value."""
+WORDS_WORTH = 1.0
+"""With vectors: what all of the question's words, found together in one chunk, add to the nearest one's value; some of
+them add their part. On generated diaries (seed 1) gates open for 0.73 of the questions with an answer then, for 0.24
+with a worth of 0.4, and for 0.16 of those without one.
+"""
 
 
 class Topics(Protocol):
