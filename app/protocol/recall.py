@@ -23,6 +23,9 @@ LICENCE = "AIMemo=True"
 MAX_NOTEBOOKS = 64
 """Notebooks of one aggregate ``A|B``; further ones are left out with a warning."""
 
+MAX_SHOWN_CHARS = 200
+"""Of a declaration in the log: clients write them too."""
+
 _DOUBLE = r"(?!\{\{|\}\}|\[\[|\]\]|<<|>>|《《|》》)"
 
 
@@ -86,6 +89,11 @@ class NotebookDeclaration:
     cold: bool = False
 
     @property
+    def shown(self) -> str:
+        """Its text as logs show it."""
+        return self.text[:MAX_SHOWN_CHARS]
+
+    @property
     def title(self) -> str:
         """The name as frames show it (2.7: NAME)."""
         return self.name + (KNOWLEDGE if self.cold else DIARY)
@@ -104,6 +112,11 @@ class ChainDeclaration:
     call: ChainCall
     warnings: tuple[str, ...] = ()
 
+    @property
+    def shown(self) -> str:
+        """Its text as logs show it."""
+        return self.text[:MAX_SHOWN_CHARS]
+
 
 @dataclass(frozen=True, slots=True)
 class LicenceToken:
@@ -111,6 +124,11 @@ class LicenceToken:
 
     text: str
     warnings: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """Its text as logs show it."""
+        return self.text[:MAX_SHOWN_CHARS]
 
 
 Declaration = NotebookDeclaration | ChainDeclaration | LicenceToken

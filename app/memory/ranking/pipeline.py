@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import islice
 from statistics import median
@@ -33,6 +34,9 @@ from app.protocol.recall_query import is_follow_up, reference_tokens
 MOST_HITS = 500
 """k is at most this, whatever a declaration says."""
 
+RERANK_SECONDS = 12.0
+"""A reranker that takes longer is not waited for: the order before it is better than no answer (20 s in all)."""
+
 DROPPED_LIMIT = 100
 """So many of the candidates that are not among the hits are named, the best ones."""
 
@@ -54,6 +58,7 @@ class Retriever:
         groups: GroupBoost | None = None,
         tags: TagBoost | None = None,
         reranker: Callable[[], Reranker | None] = lambda: None,
+        rerank_seconds: float = RERANK_SECONDS,
     ) -> None:
         self._index = index
         self._vectors = vectors
@@ -62,6 +67,7 @@ class Retriever:
         self._groups = groups
         self._tags = tags
         self._reranker = reranker
+        self._rerank_seconds = rerank_seconds
         self._search = CandidateSearch(index, vectors)
 
     async def retrieve(self, query: RecallQuery, retrieval: Retrieval) -> Retrieved:
@@ -220,7 +226,10 @@ class Retriever:
             return candidates
         first = candidates[: rerank_depth(k, options.rerank_multiplier)]
         by_id = {one.record.id: one for one in first}
-        answer = await reranker.rerank(question, [one.record.text for one in first])
+        answer: Mapping[int, float] = {}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._rerank_seconds):
+                answer = await reranker.rerank(question, [one.record.text for one in first])
         scores = {one.record.id: answer[at] for at, one in enumerate(first) if at in answer}
         for chunk, score in scores.items():
             by_id[chunk].parts["rerank"] = score

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
+from app.errors import VcpError
 from app.extend import Json
 from app.memory.ranking.requests import Dropped, GateValue, GroupActivation, Hit, Retrieval, Retrieved
 from app.memory.recall.ai_memo import AiMemoAnswer
+from app.protocol import recall_frames as frames
 from app.protocol.recall import Declaration
+
+log = logging.getLogger(__name__)
 
 
 class Outcome(StrEnum):
@@ -69,3 +77,19 @@ class Answer:
     ai_memo: AiMemoAnswer | None = None
     from_cache: bool = False
     attached: tuple[Json, ...] = ()
+
+
+async def guarded(declaration: Declaration, work: Coroutine[Any, Any, Answer], seconds: float) -> Answer:
+    """The answer, or that there is none."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        why = f"no answer within {seconds:g} s"
+    except VcpError as error:  # the index is closed, a model is away: no fault of ours that needs a trace
+        why = error.message
+    except Exception as error:  # the turn's boundary: a fault of memory costs one declaration and never the turn
+        log.exception("recall of %s failed", declaration.shown)
+        return Answer(declaration, Outcome.FAILED, frames.RECALL_FAILED, why=f"{type(error).__name__}: {error}")
+    log.warning("recall of %s failed: %s", declaration.shown, why)
+    return Answer(declaration, Outcome.FAILED, frames.RECALL_FAILED, why=why)

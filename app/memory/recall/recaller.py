@@ -18,7 +18,7 @@ from typing import Any
 from app.memory.ranking.gate import aggregate
 from app.memory.ranking.requests import GateValue, RecallQuery, Retrieval, Retrieved
 from app.memory.recall.ai_memo import AiMemo
-from app.memory.recall.answer import Answer, Outcome
+from app.memory.recall.answer import Answer, Outcome, guarded
 from app.memory.recall.attachments import media_parts
 from app.memory.recall.budget import allowances, within
 from app.memory.recall.cache import AnswerCache, cache_key
@@ -36,9 +36,6 @@ log = logging.getLogger(__name__)
 
 AI_MEMO_CANDIDATES = 5
 """So many times as many fragments are recalled for a model to choose from (``::AIMemo+``)."""
-
-MAX_SHOWN_CHARS = 200
-"""Of a declaration in the log: clients write them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +127,7 @@ class Recaller:
             def run(
                 declaration: Declaration, work: Coroutine[Any, Any, Answer], seconds: float
             ) -> asyncio.Task[Answer]:
-                return group.create_task(_guarded(declaration, work, seconds))
+                return group.create_task(guarded(declaration, work, seconds))
 
             for declaration in declarations:
                 match declaration:
@@ -386,17 +383,3 @@ def _is_fragments(answer: Answer) -> bool:
     return (
         answer.outcome is Outcome.FILLED and answer.retrieved is not None and answer.ai_memo is None and not answer.text
     )
-
-
-async def _guarded(declaration: Declaration, work: Coroutine[Any, Any, Answer], seconds: float) -> Answer:
-    """The answer, or that there is none."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await work
-    except TimeoutError:
-        log.warning("recall of %s gave no answer within %g s", declaration.text[:MAX_SHOWN_CHARS], seconds)
-        why = f"no answer within {seconds:g} s"
-    except Exception as error:  # the turn's boundary: a fault of memory costs one declaration and never the turn
-        log.exception("recall of %s failed", declaration.text[:MAX_SHOWN_CHARS])
-        why = f"{type(error).__name__}: {error}"
-    return Answer(declaration, Outcome.FAILED, frames.RECALL_FAILED, why=why)

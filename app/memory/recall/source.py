@@ -28,9 +28,6 @@ MAX_DECLARATIONS = 200
 MAX_WARNED = 1_000
 """Declarations with unknown modifiers that are told of in the log, over the life of the server."""
 
-MAX_SHOWN_CHARS = 200
-"""Of a declaration in the log: clients write them too."""
-
 Inform = Callable[[Mapping[str, Json]], None]
 """Tells those who watch the inner workings."""
 
@@ -96,7 +93,7 @@ class RecallSource:
     def _warn(self, declarations: Sequence[Declaration]) -> None:
         """Log what nobody knows, once for each declaration."""
         for declaration in declarations:
-            key = declaration.text[:MAX_SHOWN_CHARS]
+            key = declaration.shown
             if declaration.warnings and key not in self._warned and len(self._warned) < MAX_WARNED:
                 self._warned.add(key)
                 for warning in declaration.warnings:

@@ -18,7 +18,7 @@ from app.memory.embedders.hashing import hashed
 from app.memory.enhance.tag_memo import TagMemo
 from app.memory.ranking.gate import Gates, aggregate
 from app.memory.ranking.options import RankingOptions
-from app.memory.ranking.pipeline import Retriever
+from app.memory.ranking.pipeline import RERANK_SECONDS, Retriever
 from app.memory.ranking.requests import DateRange, GateValue, Hit, RecallQuery, Retrieval, Retrieved
 from bench.memory.sets import Passage
 from tests.memory.ranking.prepared import PreparedIndex, PreparedVectors
@@ -89,6 +89,14 @@ class Backwards:
         return {place: float(place) for place in range(self.skip, len(documents))}
 
 
+class Hanging(Backwards):
+    """A reranker that never answers."""
+
+    async def rerank(self, query: str, documents: Sequence[str]) -> Mapping[int, float]:
+        await asyncio.Event().wait()
+        return {}
+
+
 def retriever(
     notes: Sequence[Passage] | None = None,
     vectors: type[PreparedVectors] = PreparedVectors,
@@ -107,6 +115,7 @@ def retriever(
         gates=Gates(index, found, topics or Topics(), lambda: switches),
         tags=TagMemo(index, found, lambda: switches),
         reranker=lambda: reranker,
+        rerank_seconds=0.01 if isinstance(reranker, Hanging) else RERANK_SECONDS,
     )
 
 
@@ -229,7 +238,9 @@ def test_a_reranker_that_is_missing_or_silent_changes_nothing_but_is_told() -> N
     plain = find(query("钓鱼"))
     missing = find(query("钓鱼"), replace(ALL, rerank=True))
     silent = find(query("钓鱼"), replace(ALL, rerank=True), reranker=Backwards(skip=100))
-    assert texts(missing) == texts(silent) == texts(plain)
+    hanging = find(query("钓鱼"), replace(ALL, rerank=True), reranker=Hanging())
+    assert texts(missing) == texts(silent) == texts(hanging) == texts(plain)
+    assert "has not answered" in hanging.notes[0]
     assert missing.notes == ("no reranker is configured",)
     assert "has not answered" in silent.notes[0]
 
