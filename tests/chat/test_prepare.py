@@ -137,7 +137,8 @@ def test_detectors_run_before_or_after_the_preprocessors_as_the_profile_says(
                 "foo",
                 added,
             ]
-            assert [event.name for event in server.events if isinstance(event, PhaseDone)][1:] == phases
+            told = [event.name for event in server.events if isinstance(event, PhaseDone)]
+            assert [name for name in told if name in phases] == phases
 
     run(main())
 
