@@ -515,7 +515,7 @@ def test_a_full_disk_costs_the_plugins_that_have_no_folder_yet(alone: Path, monk
     real = os.mkdir
 
     def full(path: str | Path, mode: int = 0o777) -> None:
-        if ".vcp" in str(path):
+        if str(Path(".vcp", "plugins")) in str(path):
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         real(path, mode)
 
