@@ -31,7 +31,6 @@ from app.memory.ranking.gate import Gates
 from app.memory.ranking.options import RankingOptions
 from app.memory.ranking.pipeline import Retriever
 from app.memory.ranking.requests import DateRange, RecallQuery, Retrieval, Retrieved
-from app.memory.recall.question import untimed
 from app.memory.time_words import find_time_spans
 from app.memory.vectors.filling import Filling
 from app.memory.vectors.sets import VectorSets
@@ -205,7 +204,7 @@ def asked_at(question: str, now: datetime | None) -> RecallQuery:
     """The question with its time words, if it is known when it was asked."""
     spans = () if now is None else find_time_spans(question, now)
     days = tuple(DateRange(span.first, span.last, span.soft) for span in spans)
-    return RecallQuery(question, "", now or UNDATED, ranges=days, untimed=untimed(question, spans))
+    return RecallQuery(question, "", now or UNDATED, ranges=days)
 
 
 def path_of(passage: Passage) -> str:

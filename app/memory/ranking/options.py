@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Part = Literal["adaptive", "duplicates", "neighbours", "recency", "untimed"]
-"""What the retriever does besides fusing two searches: weights by the question, no repetition, smoothing inside a
-note, new notes first, no time words where days are looked at."""
+Part = Literal["adaptive", "duplicates", "neighbours", "recency"]
+"""What the retriever does besides fusing two searches: weights by the question, no repetition, smoothing inside a note,
+new notes first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,9 +74,8 @@ class Retriever:
         """The fragments for one declaration, best first, then those of the time path and of the second hop."""
         options = self._options()
         hard = hard_ranges(query) if retrieval.time else ()
-        timed = bool(hard) and options.uses("untimed")
-        question = asked(query, timed=timed)
-        vector = await self.query_vector(query, timed=timed)
+        question = asked(query)
+        vector = await self.query_vector(query)
         notes: list[str] = []
         if vector is None:
             notes.append("found by words alone: there is no vector of the question")
@@ -158,16 +157,15 @@ class Retriever:
         """The gate of each notebook (2.6)."""
         return await self._gates.values(asked(query), await self.query_vector(query), notebooks)
 
-    async def query_vector(self, query: RecallQuery, *, timed: bool = False) -> Vector | None:
+    async def query_vector(self, query: RecallQuery) -> Vector | None:
         """q of 2.3: 0.7 of the person's words, 0.3 of the model's, a little of the turn before; length 1.
 
-        ``timed``: days are filtered by themselves, so their words are left out. None where the model of the vectors
-        cannot be asked now.
+        None where the model of the vectors cannot be asked now.
         """
         if not self._vectors.ready():
             return None
         plain = self._options().dense_only
-        question = query.user if plain else asked(query, timed=timed)
+        question = query.user if plain else asked(query)
         alone = not plain and bool(query.user.strip()) and not is_follow_up(query.user)
         before = query.previous_user if alone else ""
         texts = (question, query.assistant, before)
@@ -294,15 +292,10 @@ class Retriever:
         )
 
 
-def asked(query: RecallQuery, *, timed: bool = False) -> str:
-    """The person's question; with the one before it where it only points back to it (那后来呢？), 11.18.
-
-    ``timed``: without its time words, because notes do not have them (上周 is a date there).
-    """
+def asked(query: RecallQuery) -> str:
+    """The person's question; with the one before it where it only points back to it (那后来呢？), 11.18."""
     if query.previous_user.strip() and is_follow_up(query.user):
         return f"{query.previous_user}\n{query.user}"
-    if timed and query.untimed:
-        return query.untimed
     return query.user if query.user.strip() else query.assistant
 
 

@@ -22,8 +22,7 @@ class DateRange:
 class RecallQuery:
     """The question of one turn (2.3, 11.18); made once, used by all declarations. Texts are cleaned.
 
-    ``ranges`` are the time words of the user's text, ``soft_ranges`` those of the model's. ``untimed`` is the user's
-    text without the words of its hard ranges, for where the days themselves are looked at; empty when it has none.
+    ``ranges`` are the time words of the user's text, ``soft_ranges`` those of the model's.
     """
 
     user: str
@@ -32,7 +31,6 @@ class RecallQuery:
     previous_user: str = ""
     ranges: tuple[DateRange, ...] = ()
     soft_ranges: tuple[DateRange, ...] = ()
-    untimed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,25 +24,7 @@ def recall_query(
         return RecallQuery(texts.user, texts.assistant, now, texts.previous_user, _ranges(hard))
     hard = find_time_spans(texts.user, now, week_start=week_start)
     soft = find_time_spans(texts.assistant, now, week_start=week_start)
-    return RecallQuery(
-        texts.user,
-        texts.assistant,
-        now,
-        texts.previous_user,
-        _ranges(hard),
-        _ranges(soft),
-        untimed(texts.user, hard),
-    )
-
-
-def untimed(text: str, spans: Iterable[TimeSpan]) -> str:
-    """The text without the words of hard spans; empty when it has none, or nothing else."""
-    kept, position = [], 0
-    for span in sorted((span for span in spans if not span.soft), key=lambda span: span.text_start):
-        kept.append(text[position : span.text_start])
-        position = max(position, span.text_end)
-    left = " ".join(part for piece in [*kept, text[position:]] if (part := piece.strip()))
-    return left if kept and any(character.isalnum() for character in left) else ""
+    return RecallQuery(texts.user, texts.assistant, now, texts.previous_user, _ranges(hard), _ranges(soft))
 
 
 def _ranges(spans: Iterable[TimeSpan]) -> tuple[DateRange, ...]:

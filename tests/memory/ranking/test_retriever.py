@@ -413,15 +413,6 @@ def test_words_that_are_found_together_open_the_gate_further() -> None:
     assert not far.open
 
 
-def test_time_words_are_left_out_where_their_days_are_looked_at() -> None:
-    days = (DateRange(date(2025, 11, 17), date(2025, 11, 23)),)
-    asked = RecallQuery("上周钓鱼", "", NOW, ranges=days, untimed="钓鱼")
-    found = asyncio.run(retriever().retrieve(asked, Retrieval(("小克",), 1, 10_000, time=True)))
-    plain = asyncio.run(retriever().retrieve(query("钓鱼"), Retrieval(("小克",), 1, 10_000)))
-    assert found.hits[0].parts["bm25"] == pytest.approx(plain.hits[0].parts["bm25"])
-    assert found.hits[0].similarity == pytest.approx(plain.hits[0].similarity)
-
-
 def test_without_vectors_half_of_the_words_in_one_chunk_open_the_gate() -> None:
     """Instead of a gate that is closed for as long as the model is away."""
     opened, shut = gates("钓到三条鲫鱼", vectors=Away)
