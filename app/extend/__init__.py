@@ -35,6 +35,7 @@ from app.extend.events import (
     TurnStarted,
 )
 from app.extend.memory import MemorySearch, PluginMemory, Remembered
+from app.extend.pages import PageGroup, PanelPage, SearchHit
 from app.extend.plugins import (
     InProcessPlugin,
     PluginChat,
@@ -153,6 +154,8 @@ __all__ = [
     "OfferedResource",
     "OfferedTemplate",
     "Outcome",
+    "PageGroup",
+    "PanelPage",
     "PathKey",
     "PatientSource",
     "People",
@@ -185,6 +188,7 @@ __all__ = [
     "RoundFinished",
     "RoundStarted",
     "RouteSource",
+    "SearchHit",
     "ShelfChanged",
     "Socket",
     "SocketHandler",

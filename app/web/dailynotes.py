@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.chat.payload import loads_request
 from app.errors import BadRequestError, VcpError, both
 from app.extend import Access, DeclaredRoute, Json, NotesChanged, Remembered
 from app.memory.diaries.notebooks import find_note
 from app.memory.diaries.notes import MAX_BATCH, MAX_RESULTS, Batch, ConflictError, NoteLine, Notes, Place, fingerprint
 from app.protocol.half_characters import whole
 from app.services import Services
-from app.web.body import ClientGoneError, read_body
+from app.web.admin.bodies import Answer, etag, expected_version, json_object, telling, text_of
 from app.web.errors import JsonResponse
 
 PREFIXES = ("/admin_api/dailynotes", "/AdminPanel/dailynote_api")
@@ -37,20 +36,12 @@ MAX_K = 200
 _CHUNK_CHARS = 200
 _CHUNKS_SHOWN = 3
 
-Answer = Callable[[Request], Awaitable[Response]]
-
 
 class BusyError(VcpError):
     """Too many searches wait already."""
 
     status = 503
     code = "busy"
-
-
-class DiskError(VcpError):
-    """A file could not be read or written: no space, no permission."""
-
-    code = "disk"
 
 
 class DailyNotesRoutes:
@@ -75,7 +66,7 @@ class DailyNotesRoutes:
             ("GET", "/admin/queue-status", self._queue),
         )
         self._routes = tuple(
-            DeclaredRoute(Route(prefix + path, _telling(handler), methods=[method]), Access.ADMIN)
+            DeclaredRoute(Route(prefix + path, telling(handler), methods=[method]), Access.ADMIN)
             for prefix in PREFIXES
             for method, path, handler in handlers
         )
@@ -96,7 +87,7 @@ class DailyNotesRoutes:
         return JsonResponse({"notes": [_line(line) for line in lines]})
 
     async def _delete_folder(self, request: Request) -> Response:
-        name = _text(await _body(request), "folderName")
+        name = text_of(await json_object(request, BODY_LIMIT), "folderName")
         await asyncio.to_thread(self._notes().delete_notebook, name)
         return JsonResponse({"message": f"Empty folder '{name}' has been deleted successfully."})
 
@@ -128,31 +119,31 @@ class DailyNotesRoutes:
 
     async def _note(self, request: Request) -> Response:
         data = await asyncio.to_thread(self._notes().read, _place(request))
-        return JsonResponse({"content": data.decode("utf-8", "replace")}, headers=_tag(fingerprint(data)))
+        return JsonResponse({"content": data.decode("utf-8", "replace")}, headers=etag(fingerprint(data)))
 
     async def _save(self, request: Request) -> Response:
-        body = await _body(request)
+        body = await json_object(request, BODY_LIMIT)
         content = body.get("content")
         if not isinstance(content, str):
             raise BadRequestError(both("缺少文本 content", "Invalid request body: content is a text"))
         place = _place(request)
         try:
-            saved = await asyncio.to_thread(self._notes().save, place, whole(content), _expected(request, body))
+            saved = await asyncio.to_thread(self._notes().save, place, whole(content), expected_version(request, body))
         except ConflictError as error:
             return JsonResponse({"error": error.message, "current": error.current, "yours": error.given}, error.status)
         self._changed((str(place),))
-        return JsonResponse({"message": "Saved successfully"}, headers=_tag(saved))
+        return JsonResponse({"message": "Saved successfully"}, headers=etag(saved))
 
     async def _move(self, request: Request) -> Response:
-        body = await _body(request)
-        target, places = _text(body, "targetFolder"), _places(body, "sourceNotes")
+        body = await json_object(request, BODY_LIMIT)
+        target, places = text_of(body, "targetFolder"), _places(body, "sourceNotes")
         batch = await asyncio.to_thread(self._notes().move, places, target)
         self._changed(batch.paths)
         message = f"Moved {len(batch.done)} note(s).{_told(batch)}"
         return JsonResponse({"message": message, "moved": list(batch.done), "errors": _errors(batch.errors)})
 
     async def _delete(self, request: Request) -> Response:
-        places = _places(await _body(request), "notesToDelete")
+        places = _places(await json_object(request, BODY_LIMIT), "notesToDelete")
         days = self._services.settings.memory_trash_days
         batch = await asyncio.to_thread(self._notes().delete, places, datetime.now(UTC), days)
         self._changed(batch.paths)
@@ -168,16 +159,16 @@ class DailyNotesRoutes:
         return JsonResponse({"trash": [{"id": one.id, "notes": list(one.notes)} for one in deletions]})
 
     async def _restore(self, request: Request) -> Response:
-        body = await _body(request)
+        body = await json_object(request, BODY_LIMIT)
         wanted = None if body.get("notes") is None else [str(place) for place in _places(body, "notes")]
-        restored, failed = await asyncio.to_thread(self._notes().trash.restore, _text(body, "trash"), wanted)
+        restored, failed = await asyncio.to_thread(self._notes().trash.restore, text_of(body, "trash"), wanted)
         self._changed(tuple(restored))
         message = f"Restored {len(restored)} note(s)."
         return JsonResponse({"message": message, "restored": restored, "errors": _errors(failed)})
 
     async def _associate(self, request: Request) -> Response:
-        body = await _body(request)
-        source = _text(body, "sourceFilePath").replace("\\", "/").strip("/")
+        body = await json_object(request, BODY_LIMIT)
+        source = text_of(body, "sourceFilePath").replace("\\", "/").strip("/")
         asked = body.get("range")
         names = tuple(name for name in asked if isinstance(name, str)) if isinstance(asked, list) else ()
         k = max(1, min(MAX_K, int(_number(body.get("k"), 10))))
@@ -200,19 +191,6 @@ class DailyNotesRoutes:
             self._services.events.publish(NotesChanged(paths))
 
 
-def _telling(handler: Answer) -> Answer:
-    """The handler, with what the disk refuses as an answer that says so."""
-
-    async def answer(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise DiskError(both(f"磁盘操作失败：{reason}", f"the disk refused: {reason}")) from error
-
-    return answer
-
-
 def associated(found: Sequence[Remembered]) -> list[dict[str, Json]]:
     """One entry for each note, best first, with the beginnings of what was near."""
     notes: dict[str, dict[str, Json]] = {}
@@ -232,27 +210,6 @@ def associated(found: Sequence[Remembered]) -> list[dict[str, Json]]:
             note["chunks"].append(one.text[:_CHUNK_CHARS] + ("..." if len(one.text) > _CHUNK_CHARS else ""))
         note["matchedTags"] += [tag for tag in one.matched_tags if tag not in note["matchedTags"]]
     return list(notes.values())
-
-
-async def _body(request: Request) -> Mapping[str, Json]:
-    try:
-        data = await read_body(request.scope, request.receive, BODY_LIMIT)
-    except ClientGoneError:
-        data = b""
-    try:
-        body: Json = loads_request(data)
-    except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"{both('请求体不是 JSON', 'the request body is not JSON')}: {error}") from None
-    if not isinstance(body, dict):
-        raise BadRequestError(both("请求体必须是 JSON 对象", "Invalid request body: a JSON object"))
-    return body
-
-
-def _text(body: Mapping[str, Json], name: str) -> str:
-    value = body.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise BadRequestError(both(f"缺少文本 {name}", f"Invalid request body: {name} is a text"))
-    return whole(value.strip())
 
 
 def _number(value: Json, default: float) -> float:
@@ -290,16 +247,6 @@ def _place(request: Request) -> Place:
     return Place(request.path_params["folder"], request.path_params["file"])
 
 
-def _expected(request: Request, body: Mapping[str, Json]) -> str | None:
-    """The version that the writer has seen, as ``expected`` or ``If-Match``; None when it does not say."""
-    given = body.get("expected", request.headers.get("if-match"))
-    if given is None or given == "*":
-        return None
-    if not isinstance(given, str):
-        raise BadRequestError(both("expected 应为文本", "expected is a text: the SHA-256 of what you read"))
-    return given.strip().removeprefix("W/").strip('"').lower()
-
-
 def _line(line: NoteLine) -> dict[str, Json]:
     return {"name": line.name, **_times(line)}
 
@@ -308,10 +255,6 @@ def _times(line: NoteLine) -> dict[str, Json]:
     moment = datetime.fromtimestamp(line.modified // 1_000_000_000, UTC)
     millis = line.modified // 1_000_000 % 1000
     return {"lastModified": f"{moment:%Y-%m-%dT%H:%M:%S}.{millis:03d}Z", "preview": line.preview}
-
-
-def _tag(name: str) -> dict[str, str]:
-    return {"ETag": f'"{name}"'}
 
 
 def _told(batch: Batch) -> str:
