@@ -13,6 +13,7 @@ from app.config.edited_file import EditConflictError
 from app.errors import BadRequestError, VcpError, both
 from app.extend import Access, DeclaredRoute, Json, NotesChanged
 from app.memory.diaries.forum import FORUM, Forum, PostLine
+from app.protocol.forum import floor_of
 from app.services import Services
 from app.web.admin.bodies import Answer, content_of, etag, expected_version, json_object, text_of
 from app.web.errors import JsonResponse
@@ -66,6 +67,7 @@ class ForumRoutes:
             ("POST", "/reply/{uid}", self._reply),
             ("DELETE", "/post/{uid}", self._delete),
             ("PATCH", "/post/{uid}", self._edit),
+            ("POST", "/post/{uid}", self._edit),
             ("POST", "/restore", self._restore),
         )
         self._routes = tuple(
@@ -103,12 +105,23 @@ class ForumRoutes:
 
     async def _edit(self, request: Request) -> Response:
         body = await json_object(request, BODY_LIMIT)
-        uid, expected = request.path_params["uid"], expected_version(request, body)
-        saved = await asyncio.to_thread(self._forum().edit, uid, content_of(body), floor_in(body), expected)
+        uid, floor, expected = request.path_params["uid"], floor_in(body), expected_version(request, body)
+        try:
+            saved = await asyncio.to_thread(self._forum().edit, uid, content_of(body), floor, expected)
+        except EditConflictError as error:
+            error.content = await asyncio.to_thread(self._text, uid, floor)  # of what is edited, not of the whole file
+            raise
         await self._forum.changed(uid)
         return JsonResponse(
             {"success": True, "message": both("修改已保存", "The change is saved")}, headers=etag(saved)
         )
+
+    def _text(self, uid: str, floor: int | None) -> str:
+        post = self._forum().read(uid).post
+        if floor is None:
+            return post.text
+        found = floor_of(post, floor)
+        return found.text if found is not None else ""
 
     async def _delete(self, request: Request) -> Response:
         body = await json_object(request, BODY_LIMIT) if await _has_body(request) else {}

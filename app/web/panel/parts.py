@@ -10,6 +10,7 @@ from app.extend import DeclaredRoute, PanelPage
 from app.services import Services
 from app.web.admin_access import LoginAttempts
 from app.web.panel.actions import ActionsPart
+from app.web.panel.forum import ForumPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
 from app.web.panel.news import NewsPart
@@ -22,6 +23,7 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
     NewsPart,
     PluginPagesPart,
+    ForumPart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""
 

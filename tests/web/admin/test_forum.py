@@ -155,10 +155,12 @@ def test_whoever_edits_an_older_version_is_told_and_nothing_is_lost(tmp_path: Pa
         await forum("POST", f"/reply/{uid}", {"maid": "阿文", "content": "dazwischen"})
         answer = await forum("PATCH", f"/post/{uid}", {"content": "mein"}, ("if-match", read))
         assert (answer.status, answer.json["success"]) == (409, False)
-        assert "dazwischen" in answer.json["content"]
+        assert answer.json["content"] == "正文"
         assert answer.json["current"] == (await forum("GET", f"/post/{uid}")).headers["etag"].strip('"')
         again = {"content": "mein", "expected": answer.json["current"]}
-        assert (await forum("PATCH", f"/post/{uid}", again)).status == 200
+        assert (await forum("POST", f"/post/{uid}", again)).status == 200
+        late = await forum("POST", f"/post/{uid}", {"content": "x", "floor": 1, "expected": read.strip('"')})
+        assert (late.status, late.json["content"]) == (409, "dazwischen")
 
     admin(tmp_path, test)
 
