@@ -15,7 +15,7 @@ from app.schedule.task import read_fields
 LISTED_BYTES = 256 * 1024
 """Of a longer record a list shows the name alone."""
 
-SHOWN_CHARS = 200_000
+SHOWN_CHARS = 60_000
 
 
 @dataclass(frozen=True, slots=True)

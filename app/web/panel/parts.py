@@ -15,6 +15,7 @@ from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
 from app.web.panel.news import NewsPart
 from app.web.panel.plugin_pages import PluginPagesPart
+from app.web.panel.results import ResultsPart
 from app.web.panel.schedules import SchedulesPart
 from app.web.panel.search import SearchPart
 from app.web.panel.sessions import Sessions
@@ -26,6 +27,7 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     PluginPagesPart,
     ForumPart,
     SchedulesPart,
+    ResultsPart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""
 
