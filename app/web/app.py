@@ -107,7 +107,11 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     give_shelves(services)
     mcp = McpRoutes(services, blocks, mcp_http)
     further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services), DailyNotesRoutes(services))
-    for_admins = (MemoryFilesRoutes(services), ForumRoutes(services), PanelRoutes(services, sessions, admin.attempts))
+    for_admins = (
+        MemoryFilesRoutes(services),
+        ForumRoutes(services),
+        PanelRoutes(services, sessions, admin.attempts, blocks),
+    )
     routes = _Routes(app, own, lambda: (*further, *for_admins, *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
     routes.gate = Gate(

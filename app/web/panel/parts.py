@@ -9,7 +9,10 @@ from starlette.routing import Route
 from app.extend import DeclaredRoute, PanelPage
 from app.services import Services
 from app.web.admin_access import LoginAttempts
+from app.web.blocking import AddressBlocks
 from app.web.panel.actions import ActionsPart
+from app.web.panel.blocked import BlockedPart
+from app.web.panel.clients import ClientsPart
 from app.web.panel.forum import ForumPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
@@ -28,6 +31,7 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ForumPart,
     SchedulesPart,
     ResultsPart,
+    ClientsPart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""
 
@@ -35,10 +39,13 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
 class PanelRoutes:
     """The ``RouteSource`` of the whole panel."""
 
-    def __init__(self, services: Services, sessions: Sessions, attempts: LoginAttempts) -> None:
+    def __init__(self, services: Services, sessions: Sessions, attempts: LoginAttempts, blocks: AddressBlocks) -> None:
         self._assets = Assets()
         self._panel = Panel(services, self._assets, self._pages)
-        self._parts: tuple[PanelPart, ...] = tuple(make(self._panel) for make in PARTS)
+        self._parts: tuple[PanelPart, ...] = (
+            *(make(self._panel) for make in PARTS),
+            BlockedPart(self._panel, blocks, attempts),
+        )
         self._further: tuple[PanelPart, ...] = (
             LoginPart(self._panel, sessions, attempts),
             SearchPart(self._panel, self._parts),
