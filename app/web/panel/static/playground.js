@@ -37,7 +37,7 @@ class Card {
     if (news.waited > 0.05) times.push(`${texts.waited} ${seconds(news.waited)}`);
     this.state(kind, texts[news.outcome] ?? news.outcome, times.join(" · "));
     for (const [title, text] of [[texts.arguments, news.arguments], [texts.result, news.result]]) {
-      if (text && text !== "{}") this.inside.append(element("h4", "muted", title), element("pre", "", text));
+      if (text && text !== "{}") this.inside.append(element("p", "muted title", title), element("pre", "", text));
     }
   }
 }
@@ -46,7 +46,7 @@ class Card {
 class Answer {
   constructor(place, title) {
     this.root = element("article", "turn assistant");
-    this.root.append(element("h3", "", title));
+    this.root.append(element("h2", "", title));
     place.append(this.root);
     this.text = "";
     this.thinking = null;
@@ -173,7 +173,7 @@ class Column {
   show(words) {
     this.transcript.querySelector(".hint")?.remove();
     const turn = element("article", "turn user");
-    turn.append(element("h3", "", texts.you), element("div", "words", words));
+    turn.append(element("h2", "", texts.you), element("div", "words", words));
     this.transcript.append(turn);
     this.follow(true);
   }
