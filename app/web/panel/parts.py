@@ -17,6 +17,7 @@ from app.web.panel.forum import ForumPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
 from app.web.panel.news import NewsPart
+from app.web.panel.playground import PlaygroundPart
 from app.web.panel.plugin_pages import PluginPagesPart
 from app.web.panel.results import ResultsPart
 from app.web.panel.schedules import SchedulesPart
@@ -27,6 +28,7 @@ from app.web.panel.static import PREFIX, Assets
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
     NewsPart,
+    PlaygroundPart,
     PluginPagesPart,
     ForumPart,
     SchedulesPart,
