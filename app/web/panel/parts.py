@@ -16,6 +16,7 @@ from app.web.panel.clients import ClientsPart
 from app.web.panel.forum import ForumPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
+from app.web.panel.media_cache import MediaCachePart
 from app.web.panel.news import NewsPart
 from app.web.panel.playground import PlaygroundPart
 from app.web.panel.plugin_pages import PluginPagesPart
@@ -34,6 +35,7 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     SchedulesPart,
     ResultsPart,
     ClientsPart,
+    MediaCachePart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""
 

@@ -151,6 +151,18 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   if (xhr.status >= 400 && !xhr.getResponseHeader("HX-Retarget") && !xhr.getResponseHeader("HX-Reswap")) event.detail.shouldSwap = false;
 });
 
+// data-unsaved: a form whose text somebody has typed is not left without a question.
+document.addEventListener("input", (event) => {
+  const form = event.target.closest("form[data-unsaved]");
+  if (form) form.dataset.unsaved = "typed";
+});
+document.addEventListener("submit", (event) => {
+  if (!event.defaultPrevented && event.target.dataset.unsaved) event.target.dataset.unsaved = "sent";
+});
+addEventListener("beforeunload", (event) => {
+  if (document.querySelector('form[data-unsaved="typed"]')) event.preventDefault();
+});
+
 // Polling costs nothing while nobody looks.
 document.addEventListener("htmx:configRequest", (event) => {
   const { elt } = event.detail;
