@@ -17,9 +17,13 @@ from app.web.panel.forum import ForumPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
 from app.web.panel.media_cache import MediaCachePart
+from app.web.panel.memory_files import MemoryFilesPart
+from app.web.panel.memory_index import MemoryIndexPart
 from app.web.panel.news import NewsPart
+from app.web.panel.notebooks import NotebooksPart
 from app.web.panel.playground import PlaygroundPart
 from app.web.panel.plugin_pages import PluginPagesPart
+from app.web.panel.recall import RecallPart
 from app.web.panel.results import ResultsPart
 from app.web.panel.schedules import SchedulesPart
 from app.web.panel.search import SearchPart
@@ -28,14 +32,18 @@ from app.web.panel.static import PREFIX, Assets
 
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
+    ClientsPart,
+    ForumPart,
+    MediaCachePart,
+    MemoryFilesPart,
+    MemoryIndexPart,
     NewsPart,
+    NotebooksPart,
     PlaygroundPart,
     PluginPagesPart,
-    ForumPart,
-    SchedulesPart,
+    RecallPart,
     ResultsPart,
-    ClientsPart,
-    MediaCachePart,
+    SchedulesPart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""
 
