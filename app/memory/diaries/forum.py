@@ -21,7 +21,7 @@ from app.memory.diaries.files import NOTE_MODE, DiaryError, locked, notebook_fol
 from app.memory.diaries.forum_trash import DeletedFloor, FloorTrash
 from app.memory.diaries.notebooks import NoSuchNoteError, PathRefusedError, existing_notebook
 from app.memory.diaries.trash import Trash
-from app.protocol import forum as posts
+from app.protocol import forum as forum_texts
 from app.protocol.half_characters import whole
 
 FORUM = "VCP论坛"
@@ -62,7 +62,7 @@ class ReadPost:
     line: PostLine
     content: str
     fingerprint: str
-    post: posts.Post
+    post: forum_texts.Post
 
 
 class NoSuchPostError(NoSuchNoteError):
@@ -101,7 +101,7 @@ class Forum:
             known, self._known = self._known, {}
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    named = posts.read_post_name(entry.name)
+                    named = forum_texts.read_post_name(entry.name)
                     if named is None or len(self._known) >= MAX_POSTS:
                         continue
                     try:
@@ -129,32 +129,32 @@ class Forum:
 
     def create(self, board: str, title: str, author: str, text: str) -> PostLine:
         """Write a new post. Raises DiaryError for what is empty or too long."""
-        board, title, author = (posts.one_line(whole(part)) for part in (board, title, author))
+        board, title, author = (forum_texts.one_line(whole(part)) for part in (board, title, author))
         if not board or not title or not author:
             raise DiaryError("缺少板块、标题或署名", "board, title and maid have to be given")
         text = _checked(text)
         folder = notebook_folder(self._root, FORUM)
         now = self._clock()
-        uid = posts.post_uid(now, secrets.token_hex(4))
-        name = posts.post_file_name(board, title, author, now, uid)
-        content = posts.post_text(title, author, text, now, uid, f"{self._root.name}/{FORUM}/{name}")
+        uid = forum_texts.post_uid(now, secrets.token_hex(4))
+        name = forum_texts.post_file_name(board, title, author, now, uid)
+        content = forum_texts.post_text(title, author, text, now, uid, f"{self._root.name}/{FORUM}/{name}")
         if not create_atomic(folder / name, content.encode(), NOTE_MODE):
             raise DiaryError("请稍后再发帖", "a post of this name is there already: try again")
         return _read(folder / name, content.encode()).line
 
     def reply(self, uid: str, author: str, text: str) -> int:
         """Add a floor and return its number. Raises NoSuchPostError, DiaryError."""
-        author = posts.one_line(whole(author))
+        author = forum_texts.one_line(whole(author))
         if not author:
             raise DiaryError("缺少署名 maid", "maid has to be given")
         text = _checked(text)
         number = 0
 
-        def replied(post: posts.Post) -> str:
+        def replied(post: forum_texts.Post) -> str:
             nonlocal number
             if len(post.floors) >= MAX_FLOORS:
                 raise DiaryError(f"此帖已有 {MAX_FLOORS} 层，请另发新帖", f"the post has {MAX_FLOORS} floors already")
-            content, number = posts.with_reply(post, author, text, self._clock())
+            content, number = forum_texts.with_reply(post, author, text, self._clock())
             return content
 
         self._change(uid, replied)
@@ -168,10 +168,10 @@ class Forum:
         """
         text = _checked(text)
 
-        def edited(post: posts.Post) -> str:
+        def edited(post: forum_texts.Post) -> str:
             if floor is None:
-                return posts.with_text(post, text)
-            return posts.with_floor_text(post, _floor(post, floor), text)
+                return forum_texts.with_text(post, text)
+            return forum_texts.with_floor_text(post, _floor(post, floor), text)
 
         return self._change(uid, edited, expected)
 
@@ -201,13 +201,13 @@ class Forum:
         kept = ""
         now = self._clock()
 
-        def shortened(post: posts.Post) -> str:
+        def shortened(post: forum_texts.Post) -> str:
             nonlocal kept
             gone = _floor(post, floor)
             if keep_days > 0:  # before it goes: a crash in between leaves it in both places, not in none
                 place = post.floors.index(gone) + 1
                 kept = self._floors.put(DeletedFloor(uid, place, gone.author, gone.at, gone.text), now)
-            return posts.without_floor(post, gone)
+            return forum_texts.without_floor(post, gone)
 
         self._floors.sweep(now, keep_days)
         try:
@@ -227,14 +227,14 @@ class Forum:
         if floor is None:
             return self._restore_post(trash_id)
         self._change(
-            floor.uid, lambda post: posts.with_floor_again(post, floor.place, floor.author, floor.at, floor.text)
+            floor.uid, lambda post: forum_texts.with_floor_again(post, floor.place, floor.author, floor.at, floor.text)
         )
         self._floors.forget(trash_id)
         return floor.uid
 
     def _restore_post(self, trash_id: str) -> str:
         mine = next((one for one in self._trash.deletions() if one.id == trash_id), None)
-        named = [posts.read_post_name(note.partition("/")[2]) for note in mine.notes] if mine is not None else []
+        named = [forum_texts.read_post_name(note.partition("/")[2]) for note in mine.notes] if mine is not None else []
         if mine is None or any(name is None for name in named) or not _of_forum(mine.notes):
             raise NoSuchNoteError("回收站中没有这个帖子", "there is no such post in the trash")
         restored, failed = self._trash.restore(trash_id, None)
@@ -246,7 +246,7 @@ class Forum:
 
     def _path(self, uid: str) -> Path:
         """The file of a post, never one outside of the forum, never a link (B3). Raises NoSuchPostError."""
-        if not posts.is_uid(uid):
+        if not forum_texts.is_uid(uid):
             raise _no_post(uid)
         try:
             folder = existing_notebook(self._root, FORUM)
@@ -260,7 +260,7 @@ class Forum:
                 raise PathRefusedError("帖子文件是链接", "the post's file is a link, or no file at all")
             return Path(found.path)
 
-    def _change(self, uid: str, change: Callable[[posts.Post], str], expected: str | None = None) -> str:
+    def _change(self, uid: str, change: Callable[[forum_texts.Post], str], expected: str | None = None) -> str:
         """Write ``change`` of the post as it is, while nobody else writes; returns the fingerprint."""
         path = self._path(uid)
         with locked(path.parent):
@@ -295,8 +295,8 @@ def _no_post(uid: str) -> NoSuchPostError:
     return NoSuchPostError(f"没有帖子 {uid[:64]!r}", f"there is no post {uid[:64]!r}")
 
 
-def _floor(post: posts.Post, number: int) -> posts.Floor:
-    floor = posts.floor_of(post, number)
+def _floor(post: forum_texts.Post, number: int) -> forum_texts.Floor:
+    floor = forum_texts.floor_of(post, number)
     if floor is None:
         raise NoSuchPostError(f"没有第 {number} 层", f"there is no floor {number}")
     return floor
@@ -318,20 +318,20 @@ def _content(path: Path) -> bytes:
     return data
 
 
-def _post(data: bytes) -> posts.Post:
+def _post(data: bytes) -> forum_texts.Post:
     """The post, what is no UTF-8 kept so that a change writes it back as it was."""
-    return posts.read_post(data.decode("utf-8", "surrogateescape"))
+    return forum_texts.read_post(data.decode("utf-8", "surrogateescape"))
 
 
 def _read(path: Path, data: bytes) -> ReadPost:
-    named = posts.read_post_name(path.name)
+    named = forum_texts.read_post_name(path.name)
     assert named is not None  # its name was looked for
     content = data.decode("utf-8", "replace")
-    post = posts.read_post(content)
+    post = forum_texts.read_post(content)
     return ReadPost(_told(path.name, named, post), content, fingerprint(data), post)
 
 
-def _line(folder: Path, name: str, named: posts.PostName) -> PostLine:
+def _line(folder: Path, name: str, named: forum_texts.PostName) -> PostLine:
     """What a list says of a post, from its beginning and its end."""
     try:
         data = _ends(folder / name)
@@ -339,7 +339,7 @@ def _line(folder: Path, name: str, named: posts.PostName) -> PostLine:
         raise
     except OSError:
         data = b""
-    return _told(name, named, posts.read_post(data.decode("utf-8", "replace")))
+    return _told(name, named, forum_texts.read_post(data.decode("utf-8", "replace")))
 
 
 def _ends(path: Path) -> bytes:
@@ -350,23 +350,23 @@ def _ends(path: Path) -> bytes:
         file.seek(-2 * _PEEK_BYTES, os.SEEK_END)
         end = file.read(2 * _PEEK_BYTES)
     begin = data[:_PEEK_BYTES]
-    section = f"\n\n{posts.RULE}\n\n{posts.COMMENTS}\n{posts.RULE}\n".encode()
+    section = f"\n\n{forum_texts.RULE}\n\n{forum_texts.COMMENTS}\n{forum_texts.RULE}\n".encode()
     # Where the floors begin is not looked for: the last of them is what a list shows.
-    return begin if f"\n{posts.FLOOR}".encode() not in end else begin + section + end[end.find(b"\n") :]
+    return begin if f"\n{forum_texts.FLOOR}".encode() not in end else begin + section + end[end.find(b"\n") :]
 
 
-def _told(filename: str, named: posts.PostName, post: posts.Post) -> PostLine:
+def _told(filename: str, named: forum_texts.PostName, post: forum_texts.Post) -> PostLine:
     last = post.floors[-1] if post.floors else None
-    written_at = posts.moment_of(named.timestamp) or datetime.fromtimestamp(0, UTC)
-    replied_at = posts.moment_of(last.at) if last is not None else None
+    written_at = forum_texts.moment_of(named.timestamp) or datetime.fromtimestamp(0, UTC)
+    replied_at = forum_texts.moment_of(last.at) if last is not None else None
     return PostLine(
         board=named.board,
-        title=posts.one_line(post.title) or named.title,
-        author=posts.one_line(post.author) or named.author,
+        title=forum_texts.one_line(post.title) or named.title,
+        author=forum_texts.one_line(post.author) or named.author,
         timestamp=named.timestamp,
         uid=named.uid,
         filename=filename,
-        last_reply_by=posts.one_line(last.author) if last is not None else "",
-        last_reply_at=posts.one_line(last.at) if last is not None else "",
+        last_reply_by=forum_texts.one_line(last.author) if last is not None else "",
+        last_reply_at=forum_texts.one_line(last.at) if last is not None else "",
         active=max(written_at, replied_at or written_at),
     )

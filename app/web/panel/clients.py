@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -81,7 +82,7 @@ class ClientsPart:
     async def _rows(self, request: Request) -> Response:
         return self._panel.fragment(request, "clients_connected.html", **self._connected())
 
-    def _connected(self) -> Mapping[str, object]:
+    def _connected(self) -> Mapping[str, Any]:
         services = self._panel.services
         nodes = services.nodes.list()
         rows = [Row(client) for kind in KINDS for client in services.hub.clients(kind)]

@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -92,7 +93,7 @@ class SchedulesPart:
     async def _rows(self, request: Request) -> Response:
         return self._panel.fragment(request, "schedules_waiting.html", **await self._waiting(request))
 
-    async def _waiting(self, request: Request) -> Mapping[str, object]:
+    async def _waiting(self, request: Request) -> Mapping[str, Any]:
         schedule = self._panel.services.schedule
         moments = schedule.waiting()
         pages = max(1, math.ceil(len(moments) / ROWS))
