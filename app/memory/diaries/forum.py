@@ -101,19 +101,20 @@ class Forum:
             known, self._known = self._known, {}
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    named = forum_texts.read_post_name(entry.name)
-                    if named is None or len(self._known) >= MAX_POSTS:
+                    before = known.get(entry.name)
+                    named = None if before else forum_texts.read_post_name(entry.name)
+                    if (before is None and named is None) or len(self._known) >= MAX_POSTS:
                         continue
                     try:
                         if not entry.is_file(follow_symlinks=False):
                             continue
                         status = entry.stat(follow_symlinks=False)
                         signature = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
-                        before = known.get(entry.name)
-                        line = before[1] if before and before[0] == signature else _line(folder, entry.name, named)
+                        if before is None or before[0] != signature:
+                            before = signature, _line(folder, entry.name)
                     except FileNotFoundError:
                         continue  # deleted since it was listed
-                    self._known[entry.name] = signature, line
+                    self._known[entry.name] = before
             lines = [line for _signature, line in self._known.values()]
         return sorted(lines, key=lambda line: (line.active, line.filename), reverse=True)
 
@@ -324,22 +325,20 @@ def _post(data: bytes) -> forum_texts.Post:
 
 
 def _read(path: Path, data: bytes) -> ReadPost:
-    named = forum_texts.read_post_name(path.name)
-    assert named is not None  # its name was looked for
     content = data.decode("utf-8", "replace")
     post = forum_texts.read_post(content)
-    return ReadPost(_told(path.name, named, post), content, fingerprint(data), post)
+    return ReadPost(_told(path.name, post), content, fingerprint(data), post)
 
 
-def _line(folder: Path, name: str, named: forum_texts.PostName) -> PostLine:
-    """What a list says of a post, from its beginning and its end."""
+def _line(folder: Path, name: str) -> PostLine:
+    """What a list says of a post, from its beginning and its end; its name alone when it cannot be read."""
     try:
         data = _ends(folder / name)
     except FileNotFoundError:
         raise
     except OSError:
         data = b""
-    return _told(name, named, forum_texts.read_post(data.decode("utf-8", "replace")))
+    return _told(name, forum_texts.read_post(data.decode("utf-8", "replace")))
 
 
 def _ends(path: Path) -> bytes:
@@ -355,7 +354,9 @@ def _ends(path: Path) -> bytes:
     return begin if f"\n{forum_texts.FLOOR}".encode() not in end else begin + section + end[end.find(b"\n") :]
 
 
-def _told(filename: str, named: forum_texts.PostName, post: forum_texts.Post) -> PostLine:
+def _told(filename: str, post: forum_texts.Post) -> PostLine:
+    named = forum_texts.read_post_name(filename)
+    assert named is not None  # only such files are looked for
     last = post.floors[-1] if post.floors else None
     written_at = forum_texts.moment_of(named.timestamp) or datetime.fromtimestamp(0, UTC)
     replied_at = forum_texts.moment_of(last.at) if last is not None else None
