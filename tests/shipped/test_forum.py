@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -54,5 +56,31 @@ def test_a_post_is_written_answered_read_and_listed(tmp_path: Path) -> None:
         missing = await ask(server, command="ReadPost")
         assert "post_uid" in str(missing)
         assert "CreatePost" in str(await ask(server, command="BurnPost"))
+
+    with_forum(tmp_path, test)
+
+
+def test_processes_that_write_at_the_same_time_lose_nothing_of_each_other(tmp_path: Path) -> None:
+    async def test(server: Running) -> None:
+        await ask(server, command="CreatePost", maid="小克", board="b", title="t", content="x")
+        (path,) = (tmp_path / "dailynote" / "VCP论坛").iterdir()
+        uid = path.name.rpartition("[")[2].removesuffix("].md")
+        said = [ask(server, command="ReplyPost", maid=f"m{n}", post_uid=uid, content=f"text {n}") for n in range(3)]
+        await asyncio.gather(*said)
+        text = path.read_text("utf-8")
+        assert all(f"### 楼层 #{n + 1}\n" in text and f"\ntext {n}\n" in text for n in range(3))
+
+    with_forum(tmp_path, test)
+
+
+def test_permissions_of_notebooks_hold_and_missing_pictures_are_asked_for(tmp_path: Path) -> None:
+    async def test(server: Running) -> None:
+        post = {"command": "CreatePost", "maid": "小克", "board": "b", "title": "t"}
+        lacking = await ask(server, **post, content="![x](file:///nowhere/a.png)")
+        assert "FILE_NOT_FOUND_LOCALLY" in str(lacking) or "not on this machine" in str(lacking)
+        rules = {"VCP论坛": "read-only"}
+        (tmp_path / "notebook_permissions.json").write_text(json.dumps(rules), "utf-8")
+        assert "may not write" in str(await ask(server, **post, content="x"))
+        assert not list((tmp_path / "dailynote").glob("VCP论坛/*.md"))
 
     with_forum(tmp_path, test)

@@ -183,7 +183,7 @@ class Forum:
         """
         path = self._path(uid)
         now = self._clock()
-        self._trash.sweep(now, keep_days)
+        self._sweep(now, keep_days)
         trash_id = self._trash.begin(now)
         try:
             self._trash.put(trash_id, path)
@@ -210,7 +210,7 @@ class Forum:
                 kept = self._floors.put(DeletedFloor(uid, place, gone.author, gone.at, gone.text), now)
             return forum_texts.without_floor(post, gone)
 
-        self._floors.sweep(now, keep_days)
+        self._sweep(now, keep_days)
         try:
             self._change(uid, shortened, expected)
         except BaseException:
@@ -218,6 +218,10 @@ class Forum:
                 self._floors.forget(kept)
             raise
         return kept
+
+    def _sweep(self, now: datetime, keep_days: int) -> None:
+        self._trash.sweep(now, keep_days)
+        self._floors.sweep(now, keep_days)
 
     def restore(self, trash_id: str) -> str:
         """Bring back what ``delete`` or ``delete_floor`` took; returns the post's id.

@@ -126,6 +126,35 @@ def test_deleted_posts_and_floors_come_back(tmp_path: Path) -> None:
     assert forum.read(uid).content == before
 
 
+def test_what_was_deleted_long_ago_goes_for_good(tmp_path: Path) -> None:
+    clock = Clock()
+    forum = Forum(tmp_path, tmp_path / "dailynote", clock)
+    uid = forum.create("b", "t", "a", "x").uid
+    forum.reply(uid, "r", "eins")
+    forum.reply(uid, "r", "zwei")
+    old = forum.delete_floor(uid, 1, 30)
+    other = forum.create("b", "u", "a", "x").uid
+    gone = forum.delete(other, 30)
+    clock.now += timedelta(days=31)
+    young = forum.delete_floor(uid, 1, 30)
+    for trash in (old, gone):
+        with pytest.raises(NoSuchNoteError):
+            forum.restore(trash)
+    assert forum.restore(young) == uid
+
+
+def test_a_damaged_file_of_a_deleted_floor_is_none(tmp_path: Path) -> None:
+    forum = forum_in(tmp_path)
+    uid = forum.create("b", "t", "a", "x").uid
+    forum.reply(uid, "r", "eins")
+    trash = forum.delete_floor(uid, 1, 30)
+    (path,) = (tmp_path / ".vcp" / "trash" / "forum").iterdir()
+    for content in (b"", b"\xff", b"[]", b'{"uid": 1}', b'{"uid":"../x","place":1,"author":"","at":"","text":""}'):
+        path.write_bytes(content)
+        with pytest.raises(NoSuchNoteError):
+            forum.restore(trash)
+
+
 def test_without_a_trash_nothing_is_kept(tmp_path: Path) -> None:
     forum = forum_in(tmp_path)
     uid = forum.create("b", "t", "a", "x").uid
