@@ -167,7 +167,9 @@ addEventListener("beforeunload", (event) => {
 document.addEventListener("htmx:configRequest", (event) => {
   const { elt } = event.detail;
   if (!/(^|,)\s*every /.test(elt.getAttribute("hx-trigger") ?? "")) return;
-  if (document.hidden && elt.dataset.asked) event.preventDefault();
+  // What somebody is about to press or is asked about must not be replaced under the hand.
+  const held = document.querySelector("dialog[open]") || elt.querySelector(":is(button, a, input, select, textarea):focus");
+  if (held || (document.hidden && elt.dataset.asked)) event.preventDefault();
   elt.dataset.asked = "1";
 });
 
