@@ -112,6 +112,11 @@ class Pictures:
         return {"content": parts} if len(parts) > 1 else text
 
     def _own(self, url: str) -> Path | None:
+        """The file of a picture of this server that models should see; None for all others."""
+        path = self._file_of(url)
+        return None if path is None or any(part.endswith(PACK_SUFFIX) for part in path.parent.parts) else path
+
+    def _file_of(self, url: str) -> Path | None:
         """The file of a picture of this server, whatever host and key its link names; None for all others."""
         try:
             address = urlsplit(url)
@@ -122,10 +127,22 @@ class Pictures:
         _, found, below = address.path.partition("/images/")
         names = unquote(below).split("/")
         bad = any(name in ("", ".", "..") or name.startswith(".") or "\\" in name or "\0" in name for name in names)
-        if not found or bad or any(name.endswith(PACK_SUFFIX) for name in names[:-1]):
+        if not found or bad:
             return None
         path = self._images.joinpath(*names)
         return path if lies_inside(self._images, path) else None
+
+    def picture(self, name: str) -> tuple[bytes, str] | None:
+        """A picture below ``image/`` and its media type, for people; None when there is none. Raises OSError."""
+        path = self._file_of(f"/images/{quote(name)}")
+        if path is None:
+            return None
+        try:
+            data = read_small(path, MAX_PICTURE_BYTES + 1)
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            return None
+        kind = _kind(data)
+        return (data, kind[1]) if kind is not None and len(data) <= MAX_PICTURE_BYTES else None
 
 
 def _local(url: str) -> bytes | None:

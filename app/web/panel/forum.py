@@ -7,8 +7,9 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -16,6 +17,7 @@ from app.errors import NotFoundError, both
 from app.extend import DeclaredRoute, PageGroup, PanelPage, SearchHit
 from app.memory.diaries.files import DiaryError
 from app.memory.diaries.forum import PostLine
+from app.memory.diaries.forum_pictures import Pictures
 from app.protocol.forum import floor_of, moment_of
 from app.web.admin.bodies import whole_number
 from app.web.admin.forum import ForumOfNow
@@ -32,6 +34,12 @@ SHOWN_CHARS = 4000
 MAX_BOARDS = 200
 MAX_WORDS = 200
 
+_PICTURE = re.compile(
+    r'(?P<mark>!)?<a href="[^"<>]*/pw=[^"/<>]*/images/(?P<name>[^"<>?#]+)[^"<>]*"(?(mark)[^<>]*>(?P<alt>.*?)</a>)'
+)
+"""A link to a picture of this server in HTML; with a mark in front, all of it, since it was to be shown."""
+
+_TAG = re.compile(r"<[^>]*>|\"")
 _TRASH = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
@@ -68,6 +76,7 @@ class ForumPart:
             panel_route("/forum/post/{uid}/reply", self._reply, "POST"),
             panel_route("/forum/post/{uid}/delete", self._delete, "POST"),
             panel_route("/forum/restore", self._restore, "POST"),
+            panel_route("/forum/pictures/{name:path}", self._picture),
         )
 
     async def find(self, words: str, limit: int) -> Sequence[SearchHit]:
@@ -142,6 +151,7 @@ class ForumPart:
             shown_chars=SHOWN_CHARS,
             draft=draft,
             undo=_undo(request),
+            with_pictures=with_pictures,
         )
 
     async def _edit(self, request: Request) -> Response:
@@ -195,6 +205,28 @@ class ForumPart:
         uid = await asyncio.to_thread(self._forum().restore, form.get("trash", ""))
         await self._forum.changed(uid)
         return RedirectResponse(_address(uid), 303)
+
+    async def _picture(self, request: Request) -> Response:
+        pictures = Pictures(self._panel.services.in_force.home / "image", "")
+        found = await asyncio.to_thread(pictures.picture, request.path_params["name"])
+        if found is None:
+            raise NotFoundError(both("没有这张图片", "there is no such picture"))
+        headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
+        return Response(found[0], media_type=found[1], headers={**headers, "Cache-Control": "private, max-age=3600"})
+
+
+def with_pictures(html: Markup) -> Markup:
+    """Links to pictures of this server in the HTML of a post: shown, by an address that has no key in it."""
+    return Markup(_PICTURE.sub(_shown_picture, html))  # only the address of a link, which was checked, is another one
+
+
+def _shown_picture(found: re.Match[str]) -> str:
+    if any(part in ("", ".", "..") for part in unquote(found["name"]).split("/")):
+        return found[0]  # a browser would make another address of it
+    address = f"{URL}/forum/pictures/{found['name']}"
+    if not found["mark"]:
+        return f'<a href="{address}"'
+    return f'<img src="{address}" alt="{_TAG.sub("", found["alt"])}" loading="lazy">'
 
 
 def _address(uid: str) -> str:

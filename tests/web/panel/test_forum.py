@@ -142,3 +142,31 @@ def test_addresses_of_nothing_are_not_found(tmp_path: Path, path: str) -> None:
         assert (await panel.get(path)).status == 404
 
     visit(tmp_path, test)
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"x" * 40
+
+
+def test_pictures_of_this_server_are_shown_and_no_key_stands_in_the_page(tmp_path: Path) -> None:
+    async def test(panel: Visits) -> None:
+        for name, content in (("forum/a b.png", PNG), ("forum/not.png", b"<script>"), (".hidden.png", PNG)):
+            path = tmp_path / "image" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        (tmp_path / "secret.png").write_bytes(PNG)
+        text = (
+            '![Fluss "x"](http://host:1/pw=geheim/images/forum/a%20b.png) [Link](http://host/pw=geheim/images/forum/b.png)'
+            " ![fremd](http://evil.example/x.png) ![weg](/pw=geheim/images/../../secret.png)"
+        )
+        uid = forum_in(tmp_path).create("b", "t", "a", text).uid
+        page = (await panel.get(f"forum/post/{uid}")).body.decode()
+        assert '<img src="/AdminPanel/forum/pictures/forum/a%20b.png" alt="Fluss x" loading="lazy">' in page
+        assert '<a href="/AdminPanel/forum/pictures/forum/b.png"' in page
+        assert page.count("<img src=") == 2  # the other one is the panel's own mark
+        picture = await panel.get("forum/pictures/forum/a b.png")
+        assert (picture.status, picture.body, picture.headers["content-type"]) == (200, PNG, "image/png")
+        assert picture.headers["x-content-type-options"] == "nosniff"
+        for name in ("forum/not.png", ".hidden.png", "../secret.png", "forum", "forum/none.png", "a/../../secret.png"):
+            assert (await panel.get(f"forum/pictures/{name}")).status == 404, name
+
+    visit(tmp_path, test)
