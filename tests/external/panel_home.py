@@ -66,3 +66,29 @@ def used_home(home: Path) -> None:
         f"\n---\n### 楼层 #1\n**回复者:** {XSS}\n**时间:** 2026-11-20T11:00:00.000Z\n\n回复 {XSS}\n",
         encoding="utf-8",
     )
+
+
+def shown_home(home: Path) -> None:
+    """An installation as a person has it, for pictures: no hostile texts, a few of everything."""
+    fresh_home(home)
+    with (home / "config.env").open("a", encoding="utf-8") as file:
+        file.write("TarSysPrompt=今天是 {{Date}}，{{VarCity}}。\nVarCity=杭州\nVarUser=小明\n")
+    (home / "Agent").mkdir()
+    (home / "Agent" / "Nova.txt").write_text(
+        "你是 Nova，{{VarUser}} 的助手，住在 {{VarCity}}。\n\n{{TarSysPrompt}}\n\n[[Nova日记本::Time]]\n\n{{VCPSciCalculator}}\n",
+        encoding="utf-8",
+    )
+    (home / "agent_map.json").write_text(json.dumps({"Nova": "Nova.txt"}), encoding="utf-8")
+    (home / "TVStxt").mkdir()
+    (home / "TVStxt" / "Guide.txt").write_text("工具使用指南：需要计算时请调用 SciCalculator。\n", encoding="utf-8")
+    days = {
+        "Nova": ("西湖的白鹭", "面板的设计讨论", "给阳台的花换了盆", "读完《长安的荔枝》", "备份脚本改成每周日运行"),
+        "公共": ("路由器的密码写在书房的便签上", "物业电话 0571-8000-0000"),
+        "推理簇": ("先列出已知条件，再看缺什么。",),
+    }
+    for notebook, texts in days.items():
+        folder = home / "dailynote" / notebook
+        folder.mkdir(parents=True)
+        for number, text in enumerate(texts, 20):
+            note = f"[2026-11-{number}] - {notebook}\n{text}\nTag: {text[:4]}\n"
+            (folder / f"2026-11-{number}-21_15_00.txt").write_text(note, encoding="utf-8")
