@@ -1,0 +1,112 @@
+"""This machine and our own processes: processor, memory, children. All functions read the system and block shortly."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+MAX_PROCESSES = 200
+"""Most children that are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineNow:
+    """Processor and memory. ``processor`` is percent of all processors together, ``own_processor`` of one of them.
+
+    Memory is in bytes; ``resident`` and ``private`` are of our process. ``began`` is its start (epoch seconds).
+    """
+
+    processor: float
+    own_processor: float
+    total: int
+    used: int
+    free: int
+    resident: int
+    private: int
+    began: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessNow:
+    """One process: percent of one processor, bytes of memory, its start in seconds since the epoch."""
+
+    pid: int
+    name: str
+    status: str
+    processor: float
+    resident: int
+    began: float
+
+
+@dataclass(frozen=True, slots=True)
+class DiskNow:
+    """Bytes of the file system that a folder is on."""
+
+    total: int
+    free: int
+
+
+class Machine:
+    """Reads the system. Percentages are of the time since the last reading, of a process seen first since its start."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._own = psutil.Process()
+        self._times: dict[tuple[int, float], tuple[float, float]] = {}
+        self._lock = threading.Lock()
+        psutil.cpu_percent()  # the first answer would be of no time at all
+        self._own.cpu_percent()
+
+    def now(self) -> MachineNow:
+        """How machine and process are; raises OSError where the system does not tell."""
+        try:
+            memory = psutil.virtual_memory()
+            own = self._own.memory_info()
+            return MachineNow(
+                psutil.cpu_percent(),
+                self._own.cpu_percent(),
+                memory.total,
+                memory.total - memory.available,
+                memory.available,
+                own.rss,
+                max(0, own.rss - getattr(own, "shared", 0)),
+                self._own.create_time(),
+            )
+        except psutil.Error as error:
+            raise OSError(str(error)) from error
+
+    def processes(self) -> tuple[ProcessNow, ...]:
+        """Our process and all below it, of which the first are told; raises OSError where the system does not tell."""
+        with self._lock:
+            known, self._times = self._times, {}
+            try:
+                found = [self._own, *self._own.children(recursive=True)[:MAX_PROCESSES]]
+            except psutil.Error as error:
+                raise OSError(str(error)) from error
+            return tuple(one for process in found if (one := self._told(process, known)) is not None)
+
+    def _told(self, process: psutil.Process, known: dict[tuple[int, float], tuple[float, float]]) -> ProcessNow | None:
+        now = self._clock()
+        try:
+            with process.oneshot():
+                times, began = process.cpu_times(), process.create_time()
+                name, status, resident = process.name(), process.status(), process.memory_info().rss
+        except psutil.Error:  # it has ended meanwhile
+            return None
+        used, key = times.user + times.system, (process.pid, began)
+        before, then = known.get(key, (0.0, began))
+        self._times[key] = used, now
+        percent = 100 * (used - before) / (now - then) if now > then else 0.0
+        return ProcessNow(process.pid, name, str(status), round(max(0.0, percent), 1), resident, began)
+
+
+def disk_of(folder: Path) -> DiskNow:
+    """The file system of this folder, as far as we may write to it; raises OSError."""
+    found = psutil.disk_usage(os.fspath(folder))
+    return DiskNow(found.total, found.free)
