@@ -10,8 +10,10 @@ import os
 import shlex
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 from app import __version__
+from app.cli.findings import found_by_check
 from app.cli.options import (
     EXIT_FAILED,
     EXIT_OK,
@@ -95,6 +97,7 @@ async def _serving(
             resolver = SingleUpstream(demo_address, DEMO_KEY)
         services = Services(config, key.value, resolver=resolver, read_config=read_config)
         services.on_applied(log_as_configured)
+        services.overview.checked.check_with(partial(found_by_check, config.home, dict(os.environ)))
         for handler in logging.getLogger().handlers:
             if isinstance(handler, ServerLog):
                 handler.follow(lambda: log_limits(services.settings))

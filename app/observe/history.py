@@ -49,6 +49,16 @@ class Range:
     together: int
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Points of a range: each lasts ``seconds`` and begins at its time, in seconds since the epoch; None is a gap."""
+
+    range: str
+    seconds: int
+    times: Sequence[int]
+    series: Mapping[str, Sequence[float | None]]
+
+
 RANGES: Mapping[str, Range] = {
     "hour": Range(True, FINE_SIZE, 4),
     "day": Range(False, 24 * 60, 5),
@@ -152,12 +162,12 @@ class History:
             ring.add(now, (processor, memory, delay), counted)
         self._counts = dict.fromkeys(COUNTED, 0.0)
 
-    def told(self, name: str) -> dict[str, object]:
-        """The points of a range of ``RANGES``; KeyError for another name. ``seconds`` is how long a point lasts."""
+    def told(self, name: str) -> Told:
+        """The points of a range of ``RANGES``; KeyError for another name."""
         span = RANGES[name]
         ring = self._fine if span.fine else self._coarse
         times, series = ring.points(self._clock(), span.steps, span.together)
-        return {"range": name, "seconds": ring.step * span.together, "times": times, "series": series}
+        return Told(name, ring.step * span.together, times, series)
 
     def kept(self) -> bytes:
         """All numbers, for a file. Not compressed yet: that may be done elsewhere."""

@@ -21,6 +21,9 @@ PIECE_BYTES = 512 * 1024
 MAX_SEARCHED = 16 * 1024 * 1024
 """Bytes that one search for lines looks through; whoever wants more asks again from where it ended."""
 
+MAX_BEHIND = 2 * 1024 * 1024
+"""Whoever follows the log and is further behind than so many bytes does not get all of them."""
+
 MAX_LINE_CHARS = 6000
 MAX_DETAILS = 200
 """Most further lines of one entry, such as those of a traceback."""
@@ -87,6 +90,19 @@ class LogSearch:
 
 
 @dataclass(frozen=True, slots=True)
+class Tail:
+    """What came behind a place in the log: entries, and the place behind them.
+
+    ``skipped`` bytes before the entries are left out, because whoever reads is too far behind.
+    """
+
+    entries: tuple[LogEntry, ...]
+    file: str
+    offset: int
+    skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class LogPage:
     """Entries from the oldest to the newest; older ones stand before ``begin``, none when it is 0.
 
@@ -142,6 +158,18 @@ def read_backward(path: Path, offset: int | None, limit: int = PIECE_BYTES) -> L
     return LogPiece(data, begin, size)
 
 
+def read_raw(path: Path, offset: int, length: int) -> bytes:
+    """Bytes as they are, fewer at the end of the file. NotFoundError, OSError."""
+    with _opened(path) as (file, _):
+        return _read(file, offset, length)
+
+
+def size_of(path: Path) -> int:
+    """Bytes of the file. NotFoundError, OSError."""
+    with _opened(path) as (_, size):
+        return size
+
+
 def entries_of(piece: LogPiece) -> list[LogEntry]:
     """The entries of a piece; lines that are none are details of the entry before them."""
     found: list[LogEntry] = []
@@ -187,6 +215,25 @@ def page_before(path: Path, offset: int | None, wanted: int, search: LogSearch) 
         piece = read_backward(path, begin)
     kept = found[-wanted:]
     return LogPage(tuple(kept), kept[0].offset if len(kept) < len(found) else begin, end, size)
+
+
+def tail_after(home: Path, file: str, offset: int, search: LogSearch) -> Tail:
+    """What came behind ``offset`` of a file, or when that is finished, in the newest one. NotFoundError, OSError."""
+    newest = log_path(home)
+    path = newest if not file else log_path(home, file)
+    try:
+        size = size_of(path)
+    except NotFoundError:  # it was the oldest, and has made room
+        path, offset, size = newest, 0, size_of(newest)
+    offset = 0 if offset > size else offset  # it was emptied
+    begin = max(offset, size - MAX_BEHIND)
+    piece = read_forward(path, begin)
+    if begin > offset and (cut := piece.data.find(b"\n") + 1):
+        piece = LogPiece(piece.data[cut:], piece.begin + cut, piece.size)
+    skipped = piece.begin - offset
+    if not piece.data and path.name != newest.name:
+        return Tail((), newest.name, 0, skipped)
+    return Tail(tuple(one for one in entries_of(piece) if search.wants(one)), path.name, piece.end, skipped)
 
 
 @contextmanager

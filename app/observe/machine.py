@@ -11,6 +11,8 @@ from pathlib import Path
 
 import psutil
 
+FRESH_SECONDS = 2.0
+
 MAX_PROCESSES = 200
 """Most children that are told."""
 
@@ -53,18 +55,29 @@ class DiskNow:
 
 
 class Machine:
-    """Reads the system. Percentages are of the time since the last reading, of a process seen first since its start."""
+    """Reads the system, at most every ``FRESH_SECONDS``: percentages are of the time since the last reading.
+
+    Those of a process that is seen for the first time are of its life. Any thread may ask.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._own = psutil.Process()
         self._times: dict[tuple[int, float], tuple[float, float]] = {}
         self._lock = threading.Lock()
+        self._now: tuple[float, MachineNow] | None = None
+        self._processes: tuple[float, tuple[ProcessNow, ...]] | None = None
         psutil.cpu_percent()  # the first answer would be of no time at all
         self._own.cpu_percent()
 
     def now(self) -> MachineNow:
         """How machine and process are; raises OSError where the system does not tell."""
+        with self._lock:
+            if self._now is None or not 0 <= self._clock() - self._now[0] < FRESH_SECONDS:
+                self._now = self._clock(), self._read()
+            return self._now[1]
+
+    def _read(self) -> MachineNow:
         try:
             memory = psutil.virtual_memory()
             own = self._own.memory_info()
@@ -84,12 +97,17 @@ class Machine:
     def processes(self) -> tuple[ProcessNow, ...]:
         """Our process and all below it, of which the first are told; raises OSError where the system does not tell."""
         with self._lock:
-            known, self._times = self._times, {}
-            try:
-                found = [self._own, *self._own.children(recursive=True)[:MAX_PROCESSES]]
-            except psutil.Error as error:
-                raise OSError(str(error)) from error
-            return tuple(one for process in found if (one := self._told(process, known)) is not None)
+            if self._processes is None or not 0 <= self._clock() - self._processes[0] < FRESH_SECONDS:
+                self._processes = self._clock(), self._read_processes()
+            return self._processes[1]
+
+    def _read_processes(self) -> tuple[ProcessNow, ...]:
+        known, self._times = self._times, {}
+        try:
+            found = [self._own, *self._own.children(recursive=True)[:MAX_PROCESSES]]
+        except psutil.Error as error:
+            raise OSError(str(error)) from error
+        return tuple(one for process in found if (one := self._told(process, known)) is not None)
 
     def _told(self, process: psutil.Process, known: dict[tuple[int, float], tuple[float, float]]) -> ProcessNow | None:
         now = self._clock()

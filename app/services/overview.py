@@ -6,16 +6,18 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from app.config.durable import write_atomic
 from app.config.small_file import read_small
 from app.config.snapshot import Config
+from app.extend import Reloaded
 from app.observe.bus import EventBus
 from app.observe.history import MAX_FILE_BYTES, OBSERVED, SAMPLE_SECONDS, History, packed, unpacked
 from app.observe.machine import Machine
+from app.services.attention import Attention
 from app.services.in_force import InForce
 from app.services.restarting import Restart
 
@@ -28,21 +30,83 @@ KEEP_SECONDS = 300.0
 KEEP_TIMEOUT = 5.0
 """A disk that hangs is not waited for longer."""
 
+OF_LOADING = ("plugins",)
+"""What is told when plugins inside the server have been loaded, which says nothing of files."""
+
 TICK_SECONDS = 1.0
 """How often the event loop's delay is measured."""
 
 
+CHECK_SECONDS = 60.0
+"""What a check has found is told for so long, unless something was reloaded meanwhile."""
+
+CHECK_WAIT_SECONDS = 2.0
+"""Who asks waits so long for a check; then what the one before has found is told."""
+
+
+class Checked:
+    """What is wrong with the installation, found out in a thread, one check at a time, and remembered for a while."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._check: Callable[[], Sequence[Attention]] | None = None
+        self._found: Sequence[Attention] | None = None
+        self._until = 0.0
+        self._running: asyncio.Task[None] | None = None
+
+    def check_with(self, check: Callable[[], Sequence[Attention]]) -> None:
+        """``check`` finds out what is wrong; it blocks."""
+        self._check = check
+
+    def outdated(self) -> None:
+        """Something has changed: the next who asks starts a check."""
+        self._until = 0.0
+
+    async def findings(self) -> Sequence[Attention] | None:
+        """What was found; None while nobody can check, or the first check has not ended."""
+        if self._check is None:
+            return None
+        if self._running is None and self._clock() >= self._until:
+            self._running = asyncio.create_task(self._run(self._check), name="check")
+        if self._running is not None:
+            await asyncio.wait((self._running,), timeout=CHECK_WAIT_SECONDS)
+        return self._found
+
+    async def stop(self) -> None:
+        """Wait for no check any more."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait((self._running,))
+
+    async def _run(self, check: Callable[[], Sequence[Attention]]) -> None:
+        self._until = self._clock() + CHECK_SECONDS
+        try:
+            self._found = await asyncio.to_thread(check)
+        except (OSError, ValueError, RecursionError) as error:
+            log.warning("the installation cannot be checked: %s", error)
+        finally:
+            self._running = None
+
+
 class Overview:
-    """Made with the server, running beside it. ``read_config`` reads the configuration on disk; it blocks."""
+    """Made with the server, running beside it. ``read_config`` reads the configuration on disk; it blocks.
+
+    ``blocked`` counts addresses that are refused; whoever refuses them sets it. ``reload_problems`` are those of the
+    last reload, beside others.
+    """
 
     def __init__(self, in_force: InForce, events: EventBus, read_config: Callable[[], Config]) -> None:
         self._in_force = in_force
         self.machine = Machine()
         self.history = History(time.time)
         self.restart = Restart(read_config)
+        self.checked = Checked(time.monotonic)
         self.began = time.time()
+        self.reload_problems: tuple[str, ...] = ()
+        self.blocked: Callable[[], int] = lambda: 0
         self._told = False
         events.listen(self.history.observe, *OBSERVED)
+        events.listen(self._reloaded, Reloaded)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -58,6 +122,7 @@ class Overview:
             sampling.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await sampling
+            await self.checked.stop()
             if keep:
                 await self._keep(path)
 
@@ -76,6 +141,12 @@ class Overview:
             if path is not None and loop.time() - kept >= KEEP_SECONDS:
                 kept = loop.time()
                 await self._keep(path)
+
+    def _reloaded(self, event: object) -> None:
+        assert isinstance(event, Reloaded)
+        if event.parts != OF_LOADING:
+            self.reload_problems = event.problems
+        self.checked.outdated()
 
     def _measured(self) -> tuple[float, float]:
         try:

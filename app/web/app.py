@@ -134,6 +134,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     services.metrics.watch(
         "vcp_blocked_logins", "Addresses that may not log in as administrator now.", admin.attempts.blocked_addresses
     )
+    services.overview.blocked = lambda: blocks.count() + admin.attempts.blocked_addresses()
     services.events.listen(lambda _event: routes.renew(), Reloaded)
     return routes.gate
 

@@ -18,7 +18,7 @@ from app.extend import (
     TurnFinished,
     TurnStarted,
 )
-from app.observe.history import MAX_FILE_BYTES, RANGES, SERIES, History, packed, unpacked
+from app.observe.history import MAX_FILE_BYTES, RANGES, SERIES, History, Told, packed, unpacked
 
 NOON = 1_764_504_000.0  # a whole minute
 
@@ -42,10 +42,8 @@ def called(outcome: Outcome) -> CallFinished:
     return CallFinished("t", call, context, None, outcome, ToolResult(message="x"), 0, 1)
 
 
-def last(told: dict[str, object], name: str) -> object:
-    series = told["series"]
-    assert isinstance(series, dict)
-    return series[name][-1]
+def last(told: Told, name: str) -> float | None:
+    return told.series[name][-1]
 
 
 def test_turns_rounds_tokens_and_calls_are_counted_by_step() -> None:
@@ -103,14 +101,14 @@ def test_steps_that_nobody_sampled_are_gaps_and_old_ones_make_room() -> None:
     clock.now += 3000
     numbers.sample(2, 1, 0)
     told = numbers.told("hour")
-    times, processor = told["times"], told["series"]["processor"]  # type: ignore[index]
+    times, processor = told.times, told.series["processor"]
     assert [value for value in processor if value is not None] == [1, 2]
-    assert len(times) == len(processor) == 180  # type: ignore[arg-type]
+    assert len(times) == len(processor) == 180
     clock.now += 3600
-    assert set(numbers.told("hour")["series"]["processor"]) == {None}  # type: ignore[index]
+    assert set(numbers.told("hour").series["processor"]) == {None}
     clock.now += 30 * 24 * 3600
     numbers.sample(3, 1, 0)
-    assert [value for value in numbers.told("week")["series"]["processor"] if value is not None] == [3]  # type: ignore[index]
+    assert [value for value in numbers.told("week").series["processor"] if value is not None] == [3]
 
 
 def test_a_clock_that_was_set_back_takes_what_is_in_the_future_away() -> None:
@@ -123,7 +121,7 @@ def test_a_clock_that_was_set_back_takes_what_is_in_the_future_away() -> None:
     told = numbers.told("hour")
     assert last(told, "processor") == 7
     clock.now += 3000
-    assert 50 not in numbers.told("hour")["series"]["processor"]  # type: ignore[index]
+    assert 50 not in numbers.told("hour").series["processor"]
 
 
 def test_what_was_kept_is_taken_over_by_the_next_start() -> None:

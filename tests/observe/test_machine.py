@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -21,7 +22,7 @@ def test_the_machine_tells_memory_and_processor_of_all_and_of_us() -> None:
 
 
 def test_children_are_told_with_us_and_percent_is_of_the_time_since_the_last_look() -> None:
-    clock = iter(float(second) for second in range(10**9, 10**9 + 100))
+    clock = itertools.count(10**9, 5)
     machine = Machine(lambda: next(clock))
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
@@ -33,6 +34,19 @@ def test_children_are_told_with_us_and_percent_is_of_the_time_since_the_last_loo
     finally:
         child.communicate()
     assert child.pid not in {one.pid for one in machine.processes()}
+
+
+def test_who_asks_again_at_once_gets_the_same_reading() -> None:
+    """A percentage of a few milliseconds would be noise."""
+    moment = [1000.0]
+    machine = Machine(lambda: moment[0])
+    first, processes = machine.now(), machine.processes()
+    assert machine.now() is first
+    assert machine.processes() is processes
+    moment[0] += 3
+    assert machine.now() is not first
+    moment[0] = 0.0  # the clock was set back
+    assert machine.processes() is not processes
 
 
 def test_a_disk_tells_its_size_and_a_folder_that_is_none_is_an_error(tmp_path: Path) -> None:

@@ -158,7 +158,10 @@ class SystemRoutes:
         if name not in RANGES:
             words = ", ".join(RANGES)
             raise BadRequestError(both(f"range 应为 {words} 之一", f"range is one of {words}"))
-        return JsonResponse(self._services.overview.history.told(name))
+        told = self._services.overview.history.told(name)
+        return JsonResponse(
+            {"range": told.range, "seconds": told.seconds, "times": told.times, "series": dict(told.series)}
+        )
 
 
 def _whole(path: Path) -> LogPiece:

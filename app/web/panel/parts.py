@@ -10,8 +10,11 @@ from app.extend import DeclaredRoute, PanelPage
 from app.services import Services
 from app.web.admin_access import LoginAttempts
 from app.web.panel.actions import ActionsPart
+from app.web.panel.attention import AttentionPart
+from app.web.panel.dashboard import DashboardPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
+from app.web.panel.logs import LogsPart
 from app.web.panel.news import NewsPart
 from app.web.panel.plugin_pages import PluginPagesPart
 from app.web.panel.search import SearchPart
@@ -20,6 +23,9 @@ from app.web.panel.static import PREFIX, Assets
 
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
+    AttentionPart,
+    DashboardPart,
+    LogsPart,
     NewsPart,
     PluginPagesPart,
 )
