@@ -14,9 +14,10 @@ const integer = new Intl.NumberFormat(texts.locale, { maximumFractionDigits: 0 }
 const short = new Intl.NumberFormat(texts.locale, { notation: "compact", maximumFractionDigits: 1 });
 const counts = (value) => integer.format(value);
 const whole = (value) => (Number.isInteger(value) ? short.format(value) : "");
-const percent = (value) => `${integer.format(value)} %`;
-const mebibytes = (value) => `${integer.format(value / 1048576)} MiB`;
-const millis = (value) => `${integer.format(value * 1000)} ms`;
+const tenths = new Intl.NumberFormat(texts.locale, { maximumFractionDigits: 1 });
+const percent = (value) => `${tenths.format(value)} %`;
+const mebibytes = (value) => `${tenths.format(value / 1048576)} MiB`;
+const millis = (value) => `${tenths.format(value * 1000)} ms`;
 const CHARTS = [
   { title: texts.chats, series: [["turns", texts.chats, "accent"], ["failed_turns", texts.failed, "bad"]], shown: counts, axis: whole },
   { title: texts.tokens, series: [["prompt_tokens", texts.prompt, "accent"], ["completion_tokens", texts.completion, "ok"]], shown: counts, axis: whole },
@@ -45,7 +46,7 @@ function draw() {
   for (const plot of plots) plot.destroy();
   plots = [];
   place.replaceChildren();
-  for (const chart of CHARTS) {
+  const places = CHARTS.map((chart) => {
     const figure = element("figure", "chart");
     const caption = element("figcaption");
     caption.append(element("b", "", chart.title));
@@ -61,8 +62,9 @@ function draw() {
     holder.setAttribute("aria-hidden", "true");
     figure.append(caption, holder);
     place.append(figure);
-    plots.push(plot(chart, holder, values));
-  }
+    return [chart, holder, values];
+  });
+  for (const [chart, holder, values] of places) plots.push(plot(chart, holder, values)); // only now the widths are right
 }
 
 function plot(chart, holder, values) {
