@@ -123,6 +123,7 @@ class Overview:
             with contextlib.suppress(asyncio.CancelledError):
                 await sampling
             await self.checked.stop()
+            self.history.sample(*self._measured(), 0.0)  # what was counted since the last one
             if keep:
                 await self._keep(path)
 
@@ -170,6 +171,11 @@ class Overview:
         data = self.history.kept()
         try:
             async with asyncio.timeout(KEEP_TIMEOUT):
-                await asyncio.to_thread(lambda: write_atomic(path, packed(data), 0o600))
+                await asyncio.to_thread(_write, path, data)
         except OSError as error:  # a TimeoutError is one too
             log.warning("%s cannot be written (%s); numbers over time will have a gap", path, error)
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_atomic(path, packed(data), 0o600)
