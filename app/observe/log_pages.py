@@ -25,6 +25,7 @@ MAX_BEHIND = 2 * 1024 * 1024
 """Whoever follows the log and is further behind than so many bytes does not get all of them."""
 
 MAX_LINE_CHARS = 6000
+MAX_ENTRY_CHARS = 20_000
 MAX_DETAILS = 200
 """Most further lines of one entry, such as those of a traceback."""
 
@@ -178,7 +179,8 @@ def entries_of(piece: LogPiece) -> list[LogEntry]:
     def settle() -> None:
         if details:
             last = found[-1]
-            found[-1] = LogEntry(last.offset, last.time, last.level, last.source, "\n".join((last.text, *details)))
+            text = "\n".join((last.text, *details))[:MAX_ENTRY_CHARS]
+            found[-1] = LogEntry(last.offset, last.time, last.level, last.source, text)
             details.clear()
 
     for offset, line in _lines(piece):

@@ -95,9 +95,9 @@ def test_what_runs_is_waited_for_once_and_children_are_gone(tmp_path: Path) -> N
                 base = program.base_url.removesuffix("/v1")
                 async with httpx.AsyncClient(base_url=base, timeout=60, trust_env=False) as web:
                     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True}
-                    chat = {"json": body, "headers": {"Authorization": "Bearer k"}}
+                    key = {"Authorization": "Bearer k"}
                     async with (
-                        web.stream("POST", "/v1/chat/completions", **chat) as first,
+                        web.stream("POST", "/v1/chat/completions", json=body, headers=key) as first,
                         httpx.AsyncClient(base_url=base, timeout=60, trust_env=False, auth=LOGIN) as panel,
                     ):
                         await upstream.held()
@@ -110,7 +110,7 @@ def test_what_runs_is_waited_for_once_and_children_are_gone(tmp_path: Path) -> N
                     read = read_stream(first)
                     assert (read.text, read.finishes, read.done) == ("the first half and the second half", ["stop"], 1)
                     await asyncio.to_thread(is_again, program)
-                    async with web.stream("POST", "/v1/chat/completions", **chat) as second:
+                    async with web.stream("POST", "/v1/chat/completions", json=body, headers=key) as second:
                         await appears(folder / "pid")
                         async with httpx.AsyncClient(base_url=base, timeout=60, trust_env=False, auth=LOGIN) as panel:
                             assert (await panel.post("/admin_api/server/restart")).status_code == 200

@@ -10,6 +10,7 @@ import pytest
 from app.errors import NotFoundError
 from app.observe import log_pages
 from app.observe.log_pages import (
+    LogEntry,
     LogFile,
     LogPage,
     LogSearch,
@@ -127,7 +128,8 @@ def test_pages_go_back_to_the_beginning_and_keep_tracebacks_whole(
     monkeypatch.setattr(log_pages.read_backward, "__defaults__", (700,))
     whole = "".join(line(number) + ("Traceback\n" + "  at x\n" * 5) * (number % 3 == 0) for number in range(100))
     path = written(tmp_path, whole)
-    before, seen = None, []
+    before: int | None = None
+    seen: list[LogEntry] = []
     while before != 0:
         page = page_before(path, before, 7, LogSearch())
         seen = [*page.entries, *seen]

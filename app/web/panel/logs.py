@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from markupsafe import escape
 from sse_starlette import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -31,8 +32,8 @@ from app.observe.log_pages import (
 from app.web.panel.frame import URL, Panel, page_headers, panel_route
 
 PAGE_ENTRIES = 200
-PAGE_CHARS = 150_000
-"""Most entries, and characters of them, on one page."""
+PAGE_CHARS = 200_000
+"""Most entries, and characters of their HTML, on one page."""
 
 MAX_STREAMS = 10
 """Pages that follow the log at a time."""
@@ -182,7 +183,7 @@ def _within(page: LogPage) -> LogPage:
     """The newest entries of the page that fit on one; the others are on the next one."""
     chars = 0
     for index in range(len(page.entries) - 1, -1, -1):
-        chars += len(page.entries[index].text) + 100
+        chars += len(escape(page.entries[index].text)) + 200
         if chars > PAGE_CHARS and index < len(page.entries) - 1:
             kept = page.entries[index + 1 :]
             return LogPage(kept, kept[0].offset, page.end, page.size)
