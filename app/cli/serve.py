@@ -105,7 +105,12 @@ async def _serving(
         def started(address: str) -> None:
             services.served_at(address)
             ownership.tell(address)
-            _announce(config, key, address, tool_address)
+            try:
+                _announce(config, key, address, tool_address)
+            except OSError:
+                if before == HandedOn():
+                    raise
+                log.info("nobody reads what is printed any more")  # a server that started itself anew goes on
 
         shared = admission(services)
         app, grace = create_app(services, shared), settings.shutdown_seconds

@@ -18,8 +18,10 @@ LOG_NAMES = re.compile(r"ServerLog-\d{8}_\d{6}_\d{3}\.txt")
 PIECE_BYTES = 512 * 1024
 """What is read at a time."""
 
-MAX_SEARCHED = 16 * 1024 * 1024
-"""Bytes that one search for lines looks through; whoever wants more asks again from where it ended."""
+MAX_SEARCHED = 64 * 1024 * 1024
+MAX_PARSED = 6 * 1024 * 1024
+"""Bytes that one search looks through, and bytes of pieces that hold what is searched for, which takes longer; whoever
+wants more asks again from where it ended."""
 
 MAX_BEHIND = 2 * 1024 * 1024
 """Whoever follows the log and is further behind than so many bytes does not get all of them."""
@@ -30,6 +32,7 @@ MAX_DETAILS = 200
 """Most further lines of one entry, such as those of a traceback."""
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_BEGIN = re.compile(rb"^\[[^\]\n]{10,40}\] \[[A-Z]{4,8}\] ", re.MULTILINE)
 _LINE = re.compile(r"\[([^\]]{10,40})\] \[([A-Z]{4,8})\] ([^\s:]{1,200}): (.*)", re.DOTALL)
 
 
@@ -81,6 +84,13 @@ class LogSearch:
 
     level: str = ""
     text: str = ""
+
+    def may_be_in(self, piece: LogPiece) -> bool:
+        """Whether it is worth while to look at its entries; quicker than looking at them."""
+        worse = LEVELS[LEVELS.index(self.level) :] if self.level in LEVELS else ()
+        if worse and not any(f"] [{level}] ".encode() in piece.data for level in worse):
+            return False
+        return not self.text or self.text.casefold() in piece.text.casefold()
 
     def wants(self, entry: LogEntry) -> bool:
         """Whether it is one of them. What has no level is always bad enough."""
@@ -202,17 +212,19 @@ def page_before(path: Path, offset: int | None, wanted: int, search: LogSearch) 
     It looks through MAX_SEARCHED bytes at most; then it may have found fewer, and ``begin`` is where to go on.
     """
     piece = read_backward(path, offset)
-    end, size, begin, searched = piece.end, piece.size, piece.begin, 0
+    end, size, begin, searched, parsed = piece.end, piece.size, piece.begin, 0, 0
     found: list[LogEntry] = []
     while True:
-        entries = entries_of(piece)
+        first = _BEGIN.search(piece.data) if piece.begin > 0 else None
+        if first is not None and first.start() > 0:  # before it stand details of an entry that is before the piece
+            piece = LogPiece(piece.data[first.start() :], piece.begin + first.start(), piece.size)
         begin = piece.begin
-        if begin > 0 and len(entries) > 1 and not entries[0].level:  # details of an entry that stands before the piece
-            del entries[0]
-            begin = entries[0].offset
-        found = [entry for entry in entries if search.wants(entry)] + found
+        if search.may_be_in(piece):
+            found = [entry for entry in entries_of(piece) if search.wants(entry)] + found
+            parsed += len(piece.data)
         searched += len(piece.data)
-        if begin == 0 or not piece.data or len(found) >= wanted or searched >= MAX_SEARCHED:
+        enough = len(found) >= wanted or searched >= MAX_SEARCHED or parsed >= MAX_PARSED
+        if begin == 0 or not piece.data or enough:
             break
         piece = read_backward(path, begin)
     kept = found[-wanted:]

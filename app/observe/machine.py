@@ -1,13 +1,14 @@
-"""This machine and our own processes: processor, memory, children. All functions read the system and block shortly."""
+"""This machine and our own processes: processor, memory, children. All functions read the system and block shortly.
+
+Loading psutil takes a tenth of a second, so whoever uses this module imports it when it is needed.
+"""
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 
@@ -44,14 +45,6 @@ class ProcessNow:
     processor: float
     resident: int
     began: float
-
-
-@dataclass(frozen=True, slots=True)
-class DiskNow:
-    """Bytes of the file system that a folder is on."""
-
-    total: int
-    free: int
 
 
 class Machine:
@@ -122,9 +115,3 @@ class Machine:
         self._times[key] = used, now
         percent = 100 * (used - before) / (now - then) if now > then else 0.0
         return ProcessNow(process.pid, name, str(status), round(max(0.0, percent), 1), resident, began)
-
-
-def disk_of(folder: Path) -> DiskNow:
-    """The file system of this folder, as far as we may write to it; raises OSError."""
-    found = psutil.disk_usage(os.fspath(folder))
-    return DiskNow(found.total, found.free)

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from shutil import disk_usage
 from typing import TYPE_CHECKING
 
 from app.mcp.client.status import ServerState
-from app.observe.machine import disk_of
 
 if TYPE_CHECKING:
     from app.services.root import Services
@@ -152,7 +152,7 @@ def _problems(services: Services) -> Iterator[Attention]:
 
 async def _disk(services: Services) -> list[Attention]:
     try:
-        disk = await asyncio.to_thread(disk_of, services.config.home)
+        disk = await asyncio.to_thread(disk_usage, services.config.home)
     except OSError as error:
         reason = error.strerror or str(error)
         return [Attention(Kind.BAD, f"无法读取安装目录：{reason}", f"The home cannot be read: {reason}")]

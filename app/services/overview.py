@@ -8,7 +8,9 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.config.durable import write_atomic
 from app.config.small_file import read_small
@@ -16,10 +18,12 @@ from app.config.snapshot import Config
 from app.extend import Reloaded
 from app.observe.bus import EventBus
 from app.observe.history import MAX_FILE_BYTES, OBSERVED, SAMPLE_SECONDS, History, packed, unpacked
-from app.observe.machine import Machine
 from app.services.attention import Attention
 from app.services.in_force import InForce
 from app.services.restarting import Restart
+
+if TYPE_CHECKING:
+    from app.observe.machine import Machine
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +42,9 @@ TICK_SECONDS = 1.0
 
 
 CHECK_SECONDS = 60.0
-"""What a check has found is told for so long, unless something was reloaded meanwhile."""
+CHECK_SHARE = 50
+"""What a check has found is told for so long, and for so many times as long as the check took, unless something was
+reloaded meanwhile."""
 
 CHECK_WAIT_SECONDS = 2.0
 """Who asks waits so long for a check; then what the one before has found is told."""
@@ -79,9 +85,13 @@ class Checked:
             await asyncio.wait((self._running,))
 
     async def _run(self, check: Callable[[], Sequence[Attention]]) -> None:
-        self._until = self._clock() + CHECK_SECONDS
+        began = self._clock()
+        self._until = began + CHECK_SECONDS
         try:
             self._found = await asyncio.to_thread(check)
+            now = self._clock()
+            if self._until:
+                self._until = max(self._until, now + CHECK_SHARE * (now - began))
         except (OSError, ValueError, RecursionError) as error:
             log.warning("the installation cannot be checked: %s", error)
         finally:
@@ -97,7 +107,6 @@ class Overview:
 
     def __init__(self, in_force: InForce, events: EventBus, read_config: Callable[[], Config]) -> None:
         self._in_force = in_force
-        self.machine = Machine()
         self.history = History(time.time)
         self.restart = Restart(read_config)
         self.checked = Checked(time.monotonic)
@@ -107,6 +116,13 @@ class Overview:
         self._told = False
         events.listen(self.history.observe, *OBSERVED)
         events.listen(self._reloaded, Reloaded)
+
+    @cached_property
+    def machine(self) -> Machine:
+        """This machine; the first use blocks."""
+        from app.observe.machine import Machine
+
+        return Machine()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -123,12 +139,14 @@ class Overview:
             with contextlib.suppress(asyncio.CancelledError):
                 await sampling
             await self.checked.stop()
-            self.history.sample(*self._measured(), 0.0)  # what was counted since the last one
+            if "machine" in self.__dict__:
+                self.history.sample(*self._measured(), 0.0)  # what was counted since the last one
             if keep:
                 await self._keep(path)
 
     async def _sample(self, path: Path | None) -> None:
         loop = asyncio.get_running_loop()
+        await asyncio.to_thread(lambda: self.machine)
         longest, ticks, kept = 0.0, 0, loop.time()
         while True:
             before = loop.time()

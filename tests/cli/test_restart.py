@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from tests.cli.commands import PLUGIN_SLEEPER, refused
 from tests.plugins.watching import appears, lives
 from tests.program import Program, read_until, started
 from tests.server import call_text, read_stream, run, write_plugin
+from tests.waiting import until
 
 LOGIN = ("admin", "secret-password")
 ADMIN = ("AdminUsername=admin", "AdminPassword=secret-password", "Key=k")
@@ -73,14 +75,35 @@ def test_the_server_starts_anew_in_its_process_at_its_address_or_ends_with_code_
         environ = Path(f"/proc/{program.process.pid}/cmdline")
         if environ.exists():
             assert environ.read_bytes().endswith(b"serve\0--port\0000\0")
+        with admin(program) as web:  # what a check finds reaches the panel of the program
+            assert "can be guessed" in web.get("/AdminPanel/attention?list=1", headers={"accept-language": "en"}).text
+        comes_back_without_a_terminal(program)
         configured(tmp_path, "RestartMode=exit")
         with admin(program) as web:
             assert "message" in web.post("/admin_api/server/restart").json()
-        assert program.ended() == 1
+        assert program.process.wait(60) == 1
         assert "Traceback" not in program.logged
     assert not (tmp_path / OWNER_FILE).exists()
     with own_home(tmp_path, "test"):  # the lock is free
         pass
+
+
+def comes_back_without_a_terminal(program: Program) -> None:
+    """Nobody reads what the program prints any more; it starts anew all the same."""
+    with admin(program) as web:
+        before = web.get("/AdminPanel/restart/state").json()["began"]
+        assert program.process.stdout is not None
+        program.process.stdout.close()
+        program.process.stdout = None
+        assert web.post("/admin_api/server/restart").status_code == 200
+
+    def is_back() -> bool:
+        with admin(program) as web, contextlib.suppress(httpx.TransportError):
+            state = web.get("/AdminPanel/restart/state").json()
+            return bool(state["ready"]) and state["began"] != before
+        return False
+
+    run(until(is_back))
 
 
 def test_what_runs_is_waited_for_once_and_children_are_gone(tmp_path: Path) -> None:

@@ -6,11 +6,8 @@ import itertools
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-import pytest
-
-from app.observe.machine import Machine, disk_of
+from app.observe.machine import Machine
 
 
 def test_the_machine_tells_memory_and_processor_of_all_and_of_us() -> None:
@@ -47,10 +44,3 @@ def test_who_asks_again_at_once_gets_the_same_reading() -> None:
     assert machine.now() is not first
     moment[0] = 0.0  # the clock was set back
     assert machine.processes() is not processes
-
-
-def test_a_disk_tells_its_size_and_a_folder_that_is_none_is_an_error(tmp_path: Path) -> None:
-    disk = disk_of(tmp_path)
-    assert disk.total >= disk.free > 0
-    with pytest.raises(OSError):
-        disk_of(tmp_path / "missing")

@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from app.cli.findings import found_by_check
 from app.extend import Reloaded
-from app.observe.machine import DiskNow
 from app.services import Services
 from app.services import attention as module
 from app.services.attention import MAX_ITEMS, Attention, Kind, attention, in_both
@@ -20,6 +20,13 @@ from tests.plugins.modules import write_module
 from tests.server import running, write_plugin
 from tests.waiting import until
 from tests.web.asgi import services_in
+
+
+class Usage(NamedTuple):
+    """What the system tells of a disk."""
+
+    total: int
+    free: int
 
 
 def found_in(home: Path, *config: str, before: Callable[[Services], object] = lambda _: None) -> list[Attention]:
@@ -85,23 +92,23 @@ def test_a_model_api_that_is_spared_is_told_by_name(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("disk", "kind"),
     [
-        (DiskNow(10**12, 10**8), Kind.BAD),
-        (DiskNow(10**12, 10**10), Kind.WARN),
-        (DiskNow(10**12, 10**11), None),
+        (Usage(10**12, 10**8), Kind.BAD),
+        (Usage(10**12, 10**10), Kind.WARN),
+        (Usage(10**12, 10**11), None),
     ],
 )
 def test_a_disk_that_is_nearly_full_is_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, disk: DiskNow, kind: Kind | None
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, disk: Usage, kind: Kind | None
 ) -> None:
-    monkeypatch.setattr(module, "disk_of", lambda _home: disk)
+    monkeypatch.setattr(module, "disk_usage", lambda _home: disk)
     assert [one.kind for one in found_in(tmp_path)] == ([kind] if kind else [])
 
 
 def test_a_home_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def gone(_home: Path) -> DiskNow:
+    def gone(_home: Path) -> Usage:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(module, "disk_of", gone)
+    monkeypatch.setattr(module, "disk_usage", gone)
     (one,) = found_in(tmp_path)
     assert "Input/output error" in one.english
 

@@ -6,17 +6,19 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.extend import DeclaredRoute, PageGroup, PanelPage
 from app.hub.clients import ClientType
-from app.observe.machine import MachineNow, ProcessNow
 from app.services import Services
 from app.web.errors import JsonResponse
-from app.web.panel.frame import Panel, panel_route
+from app.web.panel.frame import URL, Panel, panel_route
+
+if TYPE_CHECKING:
+    from app.observe.machine import MachineNow, ProcessNow
 
 MAX_ROWS = 50
 """Most upstreams, nodes and processes in one list; the rest is counted."""
@@ -86,7 +88,9 @@ class DashboardPart:
         begun = await self._panel.services.overview.restart.ask()
         if "application/json" in request.headers.get("accept", ""):
             return JsonResponse({"began": began, "already": not begun})
-        return self._panel.page(request, "restarting.html", "")
+        answer = self._panel.page(request, "restarting.html", "")
+        answer.headers["Refresh"] = f"8; url={URL}/"
+        return answer
 
     async def _state(self, _request: Request) -> Response:
         """Which start of the server this is, and whether it serves; the page that waits asks for it."""
