@@ -16,6 +16,7 @@ from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
 from app.web.panel.logs import LogsPart
 from app.web.panel.news import NewsPart
+from app.web.panel.playground import PlaygroundPart
 from app.web.panel.plugin_pages import PluginPagesPart
 from app.web.panel.search import SearchPart
 from app.web.panel.sessions import Sessions
@@ -27,6 +28,7 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     DashboardPart,
     LogsPart,
     NewsPart,
+    PlaygroundPart,
     PluginPagesPart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""
