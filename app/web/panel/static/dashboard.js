@@ -23,7 +23,7 @@ const CHARTS = [
   { title: texts.tokens, series: [["prompt_tokens", texts.prompt, "accent"], ["completion_tokens", texts.completion, "ok"]], shown: counts, axis: whole },
   { title: texts.tools, series: [["calls", texts.calls, "accent"], ["failed_calls", texts.failed, "bad"]], shown: counts, axis: whole },
   { title: texts.machine, series: [["processor", texts.machine, "accent"]], shown: percent, axis: percent },
-  { title: texts.memory, series: [["memory", texts.memory, "info"]], shown: mebibytes, axis: mebibytes },
+  { title: texts.memory, series: [["memory", texts.memory, "info"]], shown: mebibytes, axis: mebibytes, steps: Array.from({ length: 24 }, (_, power) => 1048576 * 2 ** power) },
   { title: texts.delay, series: [["delay", texts.delay, "warn"]], shown: millis, axis: millis },
 ];
 
@@ -86,7 +86,7 @@ function plot(chart, holder, values) {
     scales: { x: { time: false }, y: { range: [0, highest > 0 ? highest * 1.1 : 1] } },
     axes: [
       { stroke: ink, grid, ticks: grid, size: 28, font: "11px system-ui", space: range === "hour" ? 60 : 90, values: (_, ticks) => ticks.map((tick) => moment(tick, range === "week")) },
-      { stroke: ink, grid, ticks: { show: false }, size: 62, font: "11px system-ui", space: 36, values: (_, ticks) => ticks.map((tick) => (highest > 0 || tick === 0 ? chart.axis(tick) : "")) },
+      { stroke: ink, grid, ticks: { show: false }, size: 62, font: "11px system-ui", space: 36, ...(chart.steps ? { incrs: chart.steps } : {}), values: (_, ticks) => ticks.map((tick) => (highest > 0 || tick === 0 ? chart.axis(tick) : "")) },
     ],
     series: [
       {},
