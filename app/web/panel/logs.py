@@ -123,6 +123,8 @@ class LogsPart:
         return EventSourceResponse(pieces, headers=page_headers(), ping=PING_SECONDS)
 
     async def _pieces(self, search: LogSearch, name: str, offset: int) -> AsyncIterator[dict[str, str]]:
+        if self._streams >= MAX_STREAMS:  # many came at once
+            return
         self._streams += 1
         try:
             yield {"event": "open", "data": "{}"}
