@@ -172,7 +172,7 @@ def _memory(services: Services) -> Iterator[Attention]:
             Kind.WARN,
             f"{waiting:.0f} 篇日记已等待索引 {minutes} 分钟",
             f"{waiting:.0f} notes have waited for the index for {minutes} minutes",
-            "memory",
+            "memory-index",
         )
 
 

@@ -122,7 +122,7 @@ def test_notes_that_wait_long_for_the_index_and_addresses_that_are_refused_are_t
         services.overview.blocked = lambda: 3
 
     first, second = found_in(tmp_path, before=behind)
-    assert (first.kind, first.address, "20 minutes" in first.english) == (Kind.WARN, "memory", True)
+    assert (first.kind, first.address, "20 minutes" in first.english) == (Kind.WARN, "memory-index", True)
     assert (second.kind, second.address, "3 addresses" in second.english) == (Kind.INFO, "blocked", True)
 
 
