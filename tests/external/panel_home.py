@@ -75,7 +75,8 @@ def shown_home(home: Path) -> None:
         file.write("TarSysPrompt=今天是 {{Date}}，{{VarCity}}。\nVarCity=杭州\nVarUser=小明\n")
     (home / "Agent").mkdir()
     (home / "Agent" / "Nova.txt").write_text(
-        "你是 Nova，{{VarUser}} 的助手，住在 {{VarCity}}。\n\n{{TarSysPrompt}}\n\n[[Nova日记本::Time]]\n\n{{VCPSciCalculator}}\n",
+        "你是 Nova，{{VarUser}} 的助手，住在 {{VarCity}}。\n\n{{TarSysPrompt}}\n\n"
+        "[[Nova日记本::Time]]\n\n{{VCPSciCalculator}}\n",
         encoding="utf-8",
     )
     (home / "agent_map.json").write_text(json.dumps({"Nova": "Nova.txt"}), encoding="utf-8")

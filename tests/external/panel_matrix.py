@@ -1,4 +1,4 @@
-"""``python -m tests.external.panel_matrix``: every page of the panel in every combination; ends with 1 if one is wrong."""
+"""``python -m tests.external.panel_matrix``: every page of the panel in every combination; 1 if one is wrong."""
 
 from __future__ import annotations
 
