@@ -11,11 +11,14 @@ from app.services import Services
 from app.web.admin_access import LoginAttempts
 from app.web.blocking import AddressBlocks
 from app.web.panel.actions import ActionsPart
+from app.web.panel.attention import AttentionPart
 from app.web.panel.blocked import BlockedPart
 from app.web.panel.clients import ClientsPart
+from app.web.panel.dashboard import DashboardPart
 from app.web.panel.forum import ForumPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
+from app.web.panel.logs import LogsPart
 from app.web.panel.media_cache import MediaCachePart
 from app.web.panel.memory_files import MemoryFilesPart
 from app.web.panel.memory_index import MemoryIndexPart
@@ -32,8 +35,11 @@ from app.web.panel.static import PREFIX, Assets
 
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
+    AttentionPart,
     ClientsPart,
+    DashboardPart,
     ForumPart,
+    LogsPart,
     MediaCachePart,
     MemoryFilesPart,
     MemoryIndexPart,
