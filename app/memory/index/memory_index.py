@@ -82,7 +82,7 @@ class MemoryIndex:
         self, words: Sequence[str], notebooks: Iterable[str] | None, limit: int, *, tags_only: bool = False
     ) -> list[tuple[int, float]]:
         """See ``SearchableIndex``."""
-        numbers = self._numbers(notebooks)
+        numbers = self.numbers(notebooks)
         limit = min(limit, MAX_LIMIT)
         return await self.database.read(
             lambda connection: self._lexical.search(connection, words, numbers, limit, tags_only=tags_only)
@@ -98,7 +98,7 @@ class MemoryIndex:
 
     async def in_days(self, first: date, last: date, notebooks: Iterable[str] | None, limit: int) -> list[int]:
         """See ``SearchableIndex``."""
-        numbers = self._numbers(notebooks)
+        numbers = self.numbers(notebooks)
         days = first.toordinal(), last.toordinal()
         return await self.database.read(
             lambda connection: reading.chunks_in_days(connection, *days, numbers, min(limit, MAX_LIMIT))
@@ -119,6 +119,13 @@ class MemoryIndex:
         return tags
 
     # What vectors ask.
+
+    def numbers(self, notebooks: Iterable[str] | None) -> list[int] | None:
+        """The ids of notebooks that are indexed, each once; None, which means all of them, stays None."""
+        if notebooks is None:
+            return None
+        known = self._notebooks
+        return [known[name].id for name in dict.fromkeys(notebooks) if name in known]
 
     async def places(self) -> list[ChunkPlace]:
         """Every chunk, by id."""
@@ -175,12 +182,6 @@ class MemoryIndex:
             await self.database.write(wiping_is_done)
             self.has_deleted = not self._wiping
             self._wiping = False
-
-    def _numbers(self, notebooks: Iterable[str] | None) -> list[int] | None:
-        if notebooks is None:
-            return None
-        known = self._notebooks
-        return [known[name].id for name in dict.fromkeys(notebooks) if name in known]
 
     async def _look_again(self) -> None:
         self._lexical.changed()
