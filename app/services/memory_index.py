@@ -225,7 +225,7 @@ async def check_index(index: MemoryIndex, sync: Sync, *, repair: bool) -> dict[s
     before = sync.state.indexed
     try:
         await sync.caught_up()
-        faults = await index.database.read(faults_of)
+        faults = await index.database.read(faults_of, heals=False)
         if not faults:
             await index.database.write(words_are_whole)
     except IndexBrokenError as error:
@@ -237,6 +237,7 @@ async def check_index(index: MemoryIndex, sync: Sync, *, repair: bool) -> dict[s
 
 
 async def rebuild_index(index: MemoryIndex, sync: Sync, why: str) -> None:
-    """Begin with an empty index and fill it from the files; returns when it is full."""
-    await sync.begin_anew(why)
-    await sync.caught_up()
+    """Make the index anew from the files; the one that is there answers until the new one is whole."""
+    from app.memory.index.rebuilding import rebuild
+
+    await rebuild(index, sync, why)

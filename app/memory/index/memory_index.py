@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from app.memory.index.database import Database, IndexBrokenError
 from app.memory.index.lexical import Lexical
 from app.memory.index.note_files import FileState
 from app.memory.index.records import ChunkPlace, ChunkRecord, IndexChange, NotebookState
-from app.memory.index.rows import Writing, all_places, notebook_states
+from app.memory.index.rows import Writing, all_places, count_on_from, notebook_states
 from app.memory.index.schema import INDEX_TABLES
 from app.memory.index.wiping import ask_for_wiping, merge_words, wiping_is_done, wiping_is_due
 
@@ -27,17 +28,18 @@ INDEX_FILE = Path(".vcp") / "memory" / "index.sqlite"
 """Where the index lies in a home; it may be deleted while nobody runs."""
 
 MAX_LIMIT = 100_000
+TOLD_CHUNKS = 5000
+"""Chunks that are told of at a time; in between the event loop goes on."""
 
 
 class MemoryIndex:
     """A ``SearchableIndex`` over one file. Coroutines raise IndexBrokenError or IndexUnavailableError.
 
-    What is asked while the file is damaged has an empty answer, and the damage is remembered for whoever heals it.
+    Damage that a question meets is remembered (``database.broken``) for the syncing, which heals it.
     """
 
     def __init__(self, path: Path) -> None:
         self.database = Database(path, INDEX_TABLES)
-        self.broken = ""
         self._lexical = Lexical()
         self._notebooks: Mapping[str, NotebookState] = {}
         self._told: tuple[Callable[[IndexChange], None], ...] = ()
@@ -58,11 +60,30 @@ class MemoryIndex:
 
     async def renew(self, why: str) -> None:
         """Begin with an empty file; the next sync fills it."""
+        number = self._last_commit()
         await self.database.renew(why)
-        self.broken = ""
+        await self.database.write(lambda connection: count_on_from(connection, number))
         await self._look_again()
         for told in self._renewed:
             told()
+
+    async def take_over(self, whole: Path) -> None:
+        """Go on with an index that is whole and closed; all its chunks are told as new ones.
+
+        Raises IndexUnavailableError when it cannot be moved.
+        """
+        number = self._last_commit()
+        await self.database.take_over(whole)
+        await self.database.write(lambda connection: count_on_from(connection, number))
+        await self._look_again()
+        for told in self._renewed:
+            told()
+        places = await self.places()
+        for first in range(0, len(places), TOLD_CHUNKS):
+            change = IndexChange(tuple(places[first : first + TOLD_CHUNKS]), (), frozenset(self._notebooks))
+            for hear in self._told:
+                hear(change)
+            await asyncio.sleep(0)
 
     # What ranking and recall ask.
 
@@ -182,6 +203,9 @@ class MemoryIndex:
             await self.database.write(wiping_is_done)
             self.has_deleted = not self._wiping
             self._wiping = False
+
+    def _last_commit(self) -> int:
+        return max((book.generation for book in self._notebooks.values()), default=0)
 
     async def _look_again(self) -> None:
         self._lexical.changed()

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.memory.index import note_files
+from app.memory.index.database import IndexBrokenError
 from app.memory.index.doctor import faults_of, words_are_whole
 from app.memory.index.memory_index import MemoryIndex
 from app.memory.index.note_files import NoteRules
@@ -415,6 +416,34 @@ def test_a_damaged_index_is_made_anew_from_the_files(home: Home) -> None:
             await sync.settled()
             assert len(await found(index, "恒星")) == 20
         assert await home.once() == await home.clean()
+
+    run(main())
+
+
+def test_damage_that_only_questions_meet_is_healed_too(home: Home) -> None:
+    """11.3: nothing has to be written for it. A file that was cut is not read: the system would end the program."""
+    for number in range(30):
+        home.write(f"小克/{number}.txt", f"第{number}篇 关于行星 " + "很长的话 " * 100)
+
+    def overwrite() -> None:
+        with home.file.open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xee" * (home.file.stat().st_size - 4096))
+
+    def cut() -> None:
+        os.truncate(home.file, 8192)
+
+    async def main() -> None:
+        for harm in (overwrite, cut):
+            async with home.synced() as (index, sync):
+                assert len(await found(index, "行星")) == 20
+                await index.database.checkpoint()
+                harm()
+                with pytest.raises(IndexBrokenError):
+                    await index.places()
+                await sync.settled()
+                assert len(await found(index, "行星")) == 20
+            assert await home.once() == await home.clean()
 
     run(main())
 
