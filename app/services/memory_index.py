@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from app.config.settings import Settings
 from app.errors import NotFoundError, both
-from app.extend import CallFinished, DiaryWritten, Json, NotesChanged
+from app.extend import CallFinished, DiaryWritten, Json, NotesChanged, NotesIndexed
 from app.observe.bus import EventBus
 from app.services.in_force import InForce
 
@@ -56,6 +56,7 @@ class IndexService:
         self._in_force = in_force
         self.place = place
         self._parts: tuple[MemoryIndex, Sync, NoteWatcher] | None = None
+        self._events = events
         events.listen(self._heard, CallFinished, DiaryWritten, NotesChanged)
 
     @property
@@ -79,6 +80,8 @@ class IndexService:
         if await asyncio.to_thread(_has_notebooks, self.place.root(self._in_force)):
             await asyncio.to_thread(importlib.import_module, "app.memory.index.words")
         index, sync = home_index(self._in_force, self.place)
+        if self.place is DIARIES:
+            index.noticed = lambda paths, listed: self._events.publish(NotesIndexed(paths, listed))
         from app.memory.index.watcher import NoteWatcher
 
         watcher = NoteWatcher(

@@ -44,6 +44,8 @@ class MemoryIndex:
         self._notebooks: Mapping[str, NotebookState] = {}
         self._told: tuple[Callable[[IndexChange], None], ...] = ()
         self._renewed: tuple[Callable[[], None], ...] = ()
+        self.noticed: Callable[[tuple[str, ...], bool], None] = lambda paths, listed: None
+        """Called after every commit with the paths of its notes, and whether there are other notes than before."""
         self._tags: Mapping[str, frozenset[int]] | None = None
         self.has_deleted = False
         """Notes were deleted, and ``wipe`` has not removed the last of them from the file yet."""
@@ -184,10 +186,11 @@ class MemoryIndex:
         if gone:
             self.has_deleted, self._wiping = True, False
         if change.notebooks:
-            self._notebooks = notebooks
+            before, self._notebooks = self._notebooks, notebooks
             self._tags = None
             for told in self._told:
                 told(change)
+            self.noticed((*(note.path for note in stored), *gone), bool(gone) or _notes(before) != _notes(notebooks))
         return change
 
     async def wipe(self) -> None:
@@ -216,3 +219,7 @@ class MemoryIndex:
         except IndexBrokenError as error:
             await self.database.renew(error.message)
             self._notebooks = {}
+
+
+def _notes(notebooks: Mapping[str, NotebookState]) -> int:
+    return sum(book.notes for book in notebooks.values())
