@@ -44,10 +44,9 @@ _IMPORT = described(
     "application/json",
     {
         "type": "object",
-        "required": ["path"],
         "properties": {"path": {"type": "string"}, "confirm": {"type": "boolean"}},
     },
-    "A file or a folder of the server, and whether anything is written",
+    "A file or a folder of the server (without: KNOWLEDGEBASE_STORE_PATH), and whether anything is written",
     (400, 404, 408, 413, 503),
 )
 
@@ -88,8 +87,8 @@ def memory_routes(services: Services) -> APIRouter:
     )
     async def import_store(request: Request) -> Response:
         wanted = await _fields(request)
-        path = wanted.get("path")
-        if not isinstance(path, str) or not path:
+        path = wanted.get("path", "")
+        if not isinstance(path, str):
             raise BadRequestError(both("path 须为路径", "path has to be a path"))
         return JsonResponse(await services.memory.vectors.import_store(path, confirm=_yes(wanted, "confirm")))
 
