@@ -47,9 +47,11 @@ class MemoryIndex:
         self.noticed: Callable[[tuple[str, ...], bool], None] = lambda paths, listed: None
         """Called after every commit with the paths of its notes, and whether there are other notes than before."""
         self._tags: Mapping[str, frozenset[int]] | None = None
-        self.has_deleted = False
-        """Notes were deleted, and ``wipe`` has not removed the last of them from the file yet."""
+        self.has_old_text = False
+        """Notes were deleted or changed, and ``wipe`` has not removed what they said from file and WAL yet."""
+        self._old_words = False
         self._wiping = False
+        self._changes = 0
 
     async def open(self) -> None:
         """Open the file; one that is damaged or of another version is replaced by an empty one."""
@@ -183,8 +185,11 @@ class MemoryIndex:
         gone = list(removed)
         change, notebooks = await self.database.write(work)
         self._lexical.changed()
+        if gone or change.removed:
+            self.has_old_text = True
+            self._changes += 1
         if gone:
-            self.has_deleted, self._wiping = True, False
+            self._old_words, self._wiping = True, False
         if change.notebooks:
             before, self._notebooks = self._notebooks, notebooks
             self._tags = None
@@ -194,18 +199,25 @@ class MemoryIndex:
         return change
 
     async def wipe(self) -> None:
-        """Remove deleted notes from the file and its WAL, a part at a time; ``has_deleted`` says if there is more."""
-        begun = self._wiping
-        self._wiping = True
-        if await self.database.write(lambda connection: merge_words(connection, first=not begun)):
+        """Remove old text from the file and its WAL, a part at a time; ``has_old_text`` says if there is more.
+
+        Of notes that were changed the WAL is cut; of those that were deleted the words are merged out before.
+        """
+        if self._old_words:
+            begun = self._wiping
+            self._wiping = True
+            if await self.database.write(lambda connection: merge_words(connection, first=not begun)):
+                return
+            if not self._wiping:
+                return  # more was deleted meanwhile
+        words, changes = self._old_words, self._changes
+        if not await self.database.checkpoint():
             return
-        if not self._wiping:
-            return  # more was deleted meanwhile
-        if await self.database.checkpoint():
+        if words:
             await self.database.forget_copies()
             await self.database.write(wiping_is_done)
-            self.has_deleted = not self._wiping
-            self._wiping = False
+            self._old_words, self._wiping = not self._wiping, False
+        self.has_old_text = self._old_words or changes != self._changes
 
     def _last_commit(self) -> int:
         return max((book.generation for book in self._notebooks.values()), default=0)
@@ -215,7 +227,8 @@ class MemoryIndex:
         self._tags = None
         try:
             self._notebooks = await self.database.read(notebook_states)
-            self.has_deleted, self._wiping = await self.database.read(wiping_is_due), False
+            self._old_words, self._wiping = await self.database.read(wiping_is_due), False
+            self.has_old_text = True  # the WAL may be of one that was killed
         except IndexBrokenError as error:
             await self.database.renew(error.message)
             self._notebooks = {}

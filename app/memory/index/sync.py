@@ -275,7 +275,7 @@ class Sync:
     def _until_next(self) -> float:
         loop_time = asyncio.get_running_loop().time()
         due = self._last_scan + self._pace().reconcile_seconds
-        wipe = [self._wipe_at] if self._index.has_deleted else []
+        wipe = [self._wipe_at] if self._index.has_old_text else []
         return min([due, *wipe, *self._again.values()]) - loop_time
 
     async def _step(self) -> bool:
@@ -301,7 +301,7 @@ class Sync:
                 self.look(await self._bring(paths, rules, self._urgent_back))
             elif self._scan or now - self._last_scan >= pace.reconcile_seconds:
                 await self._look_at_all(rules)
-            elif self._index.has_deleted and now >= self._wipe_at:
+            elif self._index.has_old_text and now >= self._wipe_at:
                 begun = time.perf_counter()
                 await self._index.wipe()
                 self._wipe_at = now + (time.perf_counter() - begun) * WIPE_PAUSES

@@ -72,11 +72,34 @@ def test_what_is_deleted_is_gone_from_the_file_and_its_wal_too(home: Home) -> No
             sync.glance()
             await sync.fresh(10)
             assert await found(index, "紫罗兰计划") == []
-            await until(lambda: not index.has_deleted)
+            await until(lambda: not index.has_old_text)
             assert held() == []
             assert len(await found(index, "显卡")) == 12
             assert not await index.database.read(faults_of)
             await index.database.write(words_are_whole)
+
+    run(main())
+
+
+def test_what_is_edited_out_of_a_note_is_gone_from_the_file_and_its_wal_too(home: Home) -> None:
+    """11.6: as sentences; single words may stay among those of FTS5 until it merges them."""
+    secret = "紫罗兰计划的密码是 Quokka77，请勿外传。"
+    note = f"[2025-11-28] - 小克\n{secret}\n别的话。"
+    home.write("小克/a.txt", note)
+
+    def held() -> list[str]:
+        files = [path for path in home.file.parent.rglob("*") if path.is_file()]
+        return [path.name for path in files if secret.encode() in path.read_bytes()]
+
+    async def main() -> None:
+        async with home.synced() as (index, sync):
+            assert held()
+            home.write("小克/a.txt", note.replace(secret, "已删。"))
+            sync.glance()
+            await sync.fresh(10)
+            await until(lambda: not index.has_old_text)
+            assert held() == []
+            assert not await index.database.read(faults_of)
 
     run(main())
 
@@ -92,7 +115,7 @@ def test_wiping_out_goes_on_after_a_restart(home: Home) -> None:
         await index.stop()
         (home.root / "小克/secret.txt").unlink()
         async with home.synced() as (index, _):
-            await until(lambda: not index.has_deleted)
+            await until(lambda: not index.has_old_text)
             assert not [path for path in home.file.parent.glob("*") if b"uokka77" in path.read_bytes()]
 
     run(main())
