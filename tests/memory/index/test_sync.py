@@ -18,7 +18,7 @@ from app.memory.index.doctor import faults_of, words_are_whole
 from app.memory.index.memory_index import MemoryIndex
 from app.memory.index.note_files import NoteRules
 from app.memory.index.records import IndexChange
-from app.memory.index.sync import SyncPace
+from app.memory.index.sync import Sync, SyncPace
 from tests.memory.index.conftest import Home, found, lines
 from tests.server import run
 from tests.waiting import until
@@ -182,6 +182,35 @@ def test_p62_a_note_of_the_same_size_and_second_is_read_again(home: Home) -> Non
             sync.rescan()
             await sync.settled()
             assert (await index.chunks([1, 2]))[2].text == "第一个版本乙"
+
+    run(main())
+
+
+@pytest.mark.parametrize("days", [1, 365])
+def test_a_clock_that_was_set_back_and_forth_costs_no_note_and_no_reading_anew(home: Home, days: int) -> None:
+    """Files whose times lie in the future are read once, and again when they change."""
+    now = [time.time() + days * 86_400]
+
+    async def main() -> None:
+        index = MemoryIndex(home.file)
+        sync = Sync(lambda: home.root, index, NoteRules, SyncPace, clock=lambda: now[0])
+        for name in ("a.txt", "b.txt"):
+            os.utime(home.write(f"小克/{name}", NOTE), (now[0] - 60, now[0] - 60))
+        await sync.caught_up()
+        assert (sync.state.indexed, sync.state.commits) == (2, 1)
+        now[0] -= days * 86_400
+        await sync.caught_up()
+        await sync.caught_up()
+        assert (sync.state.indexed, sync.state.commits) == (2, 1)  # nothing was looked into
+        os.utime(home.write("小克/a.txt", "关于恒星"), (now[0] - 60, now[0] - 60))
+        await sync.caught_up()
+        assert await found(index, "恒星") == ["小克/a.txt"]
+        now[0] += 2 * days * 86_400
+        os.utime(home.write("小克/b.txt", "关于行星"), (now[0] - 60, now[0] - 60))
+        await sync.caught_up()
+        assert await found(index, "行星") == ["小克/b.txt"]
+        assert (sync.state.indexed, sync.state.scanned_at) == (4, now[0])
+        await index.stop()
 
     run(main())
 
