@@ -15,6 +15,7 @@ from app.memory.diaries.files import DiaryError
 from app.memory.diaries.forum import MAX_TEXT_BYTES, Forum, NoSuchPostError
 from app.memory.diaries.forum_calls import forum_list
 from app.memory.diaries.notebooks import NoSuchNoteError, PathRefusedError
+from app.memory.diaries.trash import GRACE
 
 START = datetime(2025, 11, 27, 7, 30, tzinfo=UTC)
 
@@ -136,6 +137,8 @@ def test_what_was_deleted_long_ago_goes_for_good(tmp_path: Path) -> None:
     other = forum.create("b", "u", "a", "x").uid
     gone = forum.delete(other, 30)
     clock.now += timedelta(days=31)
+    forum.restore(forum.delete_floor(uid, 1, 30))  # which notes what is due
+    clock.now += GRACE
     young = forum.delete_floor(uid, 1, 30)
     for trash in (old, gone):
         with pytest.raises(NoSuchNoteError):
