@@ -9,7 +9,7 @@ from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
 from app.config import dotenv, families, settings, upstreams
-from app.config.dotenv import Entry
+from app.config.dotenv import Entry, EnvFile
 from app.config.families import Families
 from app.config.home_folders import notebooks_folder
 from app.config.problem import Complaint, Problem
@@ -73,10 +73,16 @@ def load(home: Path, process_environ: Mapping[str, str], overrides: Mapping[str,
 
     Raises ConfigError if the file exists but cannot be read.
     """
-    overrides = overrides or {}
     home = home.absolute()
+    return of_file(home, dotenv.read(home / CONFIG_FILE), process_environ, overrides)
+
+
+def of_file(
+    home: Path, file: EnvFile, process_environ: Mapping[str, str], overrides: Mapping[str, str] | None = None
+) -> Config:
+    """The configuration of an absolute ``home`` whose ``config.env`` were this file; see :func:`load`. Pure."""
+    overrides = overrides or {}
     path = home / CONFIG_FILE
-    file = dotenv.read(path)
     written = file.values()
     lines = file.lines()
     problems = list(file.problems)

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -17,6 +18,7 @@ from app.services import Services
 from app.services.mcp_http import McpHttp
 from app.services.mcp_shelves import give_shelves
 from app.web.addresses import client_address
+from app.web.admin.config import ConfigRoutes
 from app.web.admin_access import AdminAccess
 from app.web.admission import Admission, LimitsOfNow, admission
 from app.web.approvals import approvals_routes
@@ -100,7 +102,8 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     mcp = McpRoutes(services, blocks, mcp_http)
     further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services), DailyNotesRoutes(services))
     memory_files = MemoryFilesRoutes(services)
-    routes = _Routes(app, own, lambda: (*further, memory_files, *services.routes))
+    config = ConfigRoutes(services, lambda: datetime.now(UTC))
+    routes = _Routes(app, own, lambda: (*further, memory_files, config, *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
     routes.gate = Gate(
         CutOff(
