@@ -53,7 +53,11 @@ class Configuration:
 
     async def environment(self, text: str) -> Mapping[str, str]:
         """The variables of the operating system, as far as they do not come from ``text``, the file of now."""
-        return environment_of(await asyncio.to_thread(self._services.read_config), text)
+        try:
+            config = await asyncio.to_thread(self._services.read_config)
+        except ConfigError:
+            config = self._services.config  # the file cannot be read now
+        return environment_of(config, text)
 
     async def overridden(self, text: str) -> frozenset[str]:
         """The keys of ``text``, the file of now, that a variable of the operating system beats."""
