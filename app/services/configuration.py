@@ -16,6 +16,7 @@ from app.config.env_file import CONFIG_FILE, SavedEnv, read_env, restore_env, wr
 from app.config.env_layout import Layout, read_layout
 from app.config.env_review import Review, environment_of, review
 from app.config.program_files import EXAMPLE, program_file
+from app.config.snapshot import Config
 from app.errors import ConfigError, VcpError
 from app.services.root import Services
 
@@ -51,10 +52,14 @@ class Configuration:
         """The groups and help texts of the settings, from the example that comes with the program."""
         return await asyncio.to_thread(lambda: read_layout(program_file(EXAMPLE).read_text(encoding="utf-8")))
 
+    async def on_disk(self) -> Config:
+        """The configuration as it is on disk, which a restart would put in force; ConfigError."""
+        return await asyncio.to_thread(self._services.read_config)
+
     async def environment(self, text: str) -> Mapping[str, str]:
         """The variables of the operating system, as far as they do not come from ``text``, the file of now."""
         try:
-            config = await asyncio.to_thread(self._services.read_config)
+            config = await self.on_disk()
         except ConfigError:
             config = self._services.config  # the file cannot be read now
         return environment_of(config, text)
