@@ -17,11 +17,13 @@ from app.web.panel.news import NewsPart
 from app.web.panel.plugin_pages import PluginPagesPart
 from app.web.panel.search import SearchPart
 from app.web.panel.sessions import Sessions
+from app.web.panel.setup import SetupPart
 from app.web.panel.static import PREFIX, Assets
 
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
     ConfigPart,
+    SetupPart,
     NewsPart,
     PluginPagesPart,
 )
