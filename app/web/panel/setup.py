@@ -96,19 +96,16 @@ class SetupPart:
             return self._show(request, STEPS[max(0, place - 1)], answers)
         if step == "upstream":
             return await self._leave_upstream(request, answers, skip=way == "skip")
-        if step == "agent" and answers.name.strip():
+        if step == "agent" and answers.name:
             try:
                 agent_name(answers.name)
             except BadRequestError as error:
                 return self._show(request, step, answers, error=error.message, status=422)
         if step == "write":
-            return await self._write(request, answers, replace_agent=form.get("replace") == "on")
-        following = STEPS[place + 1]
-        return (
-            await self._before_writing(request, answers)
-            if following == "write"
-            else self._show(request, following, answers)
-        )
+            return await self._write(request, answers, form)
+        if step == "agent":
+            return await self._before_writing(request, answers)
+        return self._show(request, STEPS[place + 1], answers)
 
     async def _leave_upstream(self, request: Request, answers: Answers, *, skip: bool) -> Response:
         if skip:
