@@ -54,10 +54,9 @@ class Review:
     restart: tuple[str, ...]
 
 
-def environment_of(config: Config, text: str) -> dict[str, str]:
-    """The variables of ``config`` that do not come from ``text``, its file: those of the operating system."""
-    written = {entry.key: entry.value for entry in parse(text)}
-    return {key: value for key, value in config.environ.items() if written.get(key) != value}
+def environment_of(config: Config) -> dict[str, str]:
+    """The variables of a configuration that win over its file: those of the operating system and the command line."""
+    return {key: value for key, value in config.environ.items() if key in config.outside}
 
 
 def review(home: Path, before: str, after: str, environ: Mapping[str, str]) -> Review:
@@ -103,7 +102,7 @@ def differences(before: str, after: str, *, secrets: bool) -> list[DiffLine]:
 
     At most ``MAX_SHOWN_LINES``, then a gap.
     """
-    old, new = with_plain_ends(before).split("\n"), with_plain_ends(after).split("\n")
+    old, new = _lines(before), _lines(after)
     shown_old, shown_new = (old, new) if secrets else (_masked(before), _masked(after))
     lines: list[DiffLine] = []
     for group in _groups(old, new):
@@ -120,6 +119,11 @@ def differences(before: str, after: str, *, secrets: bool) -> list[DiffLine]:
     return lines
 
 
+def _lines(text: str) -> list[str]:
+    """The lines of a text; the end of the last one begins no further one."""
+    return with_plain_ends(text).removesuffix("\n").split("\n") if text else []
+
+
 def _masked(text: str) -> list[str]:
     """The lines of a text whose secret values are masks; each line stays one."""
     plain = with_plain_ends(text)
@@ -130,7 +134,7 @@ def _masked(text: str) -> list[str]:
             lines = plain.count("\n", found.opens, found.ends)
             pieces += (plain[done : found.opens], MASK, f"\n{MASK}" * lines)
             done = found.ends
-    return "".join((*pieces, plain[done:])).split("\n")
+    return _lines("".join((*pieces, plain[done:])))
 
 
 def _groups(old: Sequence[str], new: Sequence[str]) -> Iterator[Sequence[tuple[str, int, int, int, int]]]:

@@ -12,11 +12,11 @@ from app.config.dotenv import decode, parse_values
 from app.config.edited_file import EditedFile
 from app.config.env_backups import Backup, backups, read_backup
 from app.config.env_edit import edited
-from app.config.env_file import CONFIG_FILE, SavedEnv, read_env, restore_env, write_env
+from app.config.env_file import SavedEnv, read_env, restore_env, write_env
 from app.config.env_layout import Layout, read_layout
 from app.config.env_review import Review, environment_of, review
 from app.config.program_files import EXAMPLE, program_file
-from app.config.snapshot import Config
+from app.config.snapshot import CONFIG_FILE, Config
 from app.errors import ConfigError, VcpError
 from app.services.root import Services
 
@@ -56,22 +56,21 @@ class Configuration:
         """The configuration as it is on disk, which a restart would put in force; ConfigError."""
         return await asyncio.to_thread(self._services.read_config)
 
-    async def environment(self, text: str) -> Mapping[str, str]:
-        """The variables of the operating system, as far as they do not come from ``text``, the file of now."""
+    async def environment(self) -> Mapping[str, str]:
+        """The variables of the operating system and the command line, which win over the file."""
         try:
             config = await self.on_disk()
         except ConfigError:
             config = self._services.config  # the file cannot be read now
-        return environment_of(config, text)
+        return environment_of(config)
 
     async def overridden(self, text: str) -> frozenset[str]:
-        """The keys of ``text``, the file of now, that a variable of the operating system beats."""
-        environ = await self.environment(text)
-        return frozenset(key for key in parse_values(text) if key in environ)
+        """The keys of ``text`` that a variable of the operating system beats."""
+        return frozenset(parse_values(text)) & frozenset(await self.environment())
 
     async def review(self, before: str, after: str) -> Review:
         """What replacing ``before``, the file of now, by ``after`` would mean."""
-        environ = await self.environment(before)
+        environ = await self.environment()
         return await asyncio.to_thread(review, self._home, before, after, environ)
 
     async def edited(self, text: str, changes: Mapping[str, str | None]) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.config.env_file import CONFIG_FILE
 from app.config.problem import Problem
+from app.config.snapshot import CONFIG_FILE
 from app.errors import BadRequestError, both
 from app.extend import DeclaredRoute
 from app.protocol.half_characters import whole

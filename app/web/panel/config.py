@@ -120,7 +120,7 @@ class ConfigPart:
             return await self._form(request, fields, errors={error.key: _both(error.message)})
         judged = await self._configuration.review(file.text, after)
         errors = {
-            problem.key: wrong(setting_form(problem.key), problem.reason)
+            problem.key: wrong(setting_form(problem.key), problem.reason.partition("; using the default")[0])
             for problem in judged.new_problems
             if problem.key in wanted.values
         }

@@ -153,7 +153,7 @@ class SetupPart:
             after = await self._configuration.edited(file.text, _settings(answers))
         except EnvEditError as refused:
             return self._show(request, "upstream", answers, error=refused.message, status=422)
-        overridden = await self._configuration.overridden(after) & {"API_URL", "API_Key"}
+        environ = await self._configuration.environment()
         return self._show(
             request,
             "write",
@@ -162,7 +162,7 @@ class SetupPart:
             status=status,
             lines=differences(file.text, after, secrets=False),
             fingerprint=file.fingerprint,
-            overridden=sorted(overridden),
+            overridden=[name for name in _settings(answers) if name in environ],
             taken=taken,
             map_file=MAP_FILE,
         )

@@ -12,6 +12,7 @@ import pytest
 
 from app.config.dotenv import parse_values
 from app.demo.upstream import create_demo
+from app.reload.watcher import Pace
 from app.web.server import serve
 from tests.server import run
 from tests.web.panel.visitor import HOSTILE, Visitor, visiting
@@ -45,6 +46,7 @@ def test_all_steps_write_config_agent_and_map_and_the_model_api_is_in_force(tmp_
             last = await step(visitor, {**carried(agent), "name": "小克", "text": "你是小克。\n"})
             assert "new-secret-key" not in last.split("config-diff")[1].split("</table>")[0]
             assert "Agent/小克.txt" in last
+            assert "Variables of the operating system" not in last
             assert not (tmp_path / "Agent" / "小克.txt").exists()
             answer = await visitor.post("/setup", carried(last), htmx=False)
             assert answer.status_code == 303
@@ -129,6 +131,16 @@ def test_an_agent_that_is_there_is_replaced_only_after_a_yes(tmp_path: Path) -> 
             answer = await visitor.post("/setup", {**carried(told), "replace": "on"}, htmx=False)
             assert answer.status_code == 303
             assert (tmp_path / "Agent" / "小克.txt").read_text(encoding="utf-8").startswith("你是小克。")
+
+    run(test())
+
+
+def test_settings_that_the_environment_beats_are_told_before_they_are_written(tmp_path: Path) -> None:
+    async def test() -> None:
+        beaten = {"API_URL": "http://127.0.0.1:9"}
+        async with visiting(tmp_path, environ=beaten, pace=Pace()) as visitor:
+            told = await step(visitor, {**FIRST, "step": "agent", "url": "http://127.0.0.1:7"})
+            assert "Variables of the operating system win" in told
 
     run(test())
 
