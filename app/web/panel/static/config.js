@@ -115,4 +115,5 @@ else if (settings.some((setting) => setting.hasAttribute("data-changed"))) group
 shown();
 follow();
 counted();
-wrong?.focus?.();
+wrong?.scrollIntoView({ block: "center" });
+wrong?.focus?.({ preventScroll: true });
