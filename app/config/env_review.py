@@ -24,7 +24,7 @@ CONTEXT = 3
 MAX_SHOWN_LINES = 2000
 """Lines of differences that are shown."""
 
-MAX_COMPARED_LINES = 4000
+MAX_COMPARED_LINES = 2000
 """Lines between the first and the last difference that are compared; of more all count as changed."""
 
 
@@ -152,6 +152,6 @@ def _groups(old: Sequence[str], new: Sequence[str]) -> Iterator[Sequence[tuple[s
     if max(old_end, new_end) - start > MAX_COMPARED_LINES:
         yield [("replace", same, len(old) - ends, same, len(new) - ends)]
         return
-    matcher = difflib.SequenceMatcher(None, old[start:old_end], new[start:new_end], autojunk=False)
+    matcher = difflib.SequenceMatcher(None, old[start:old_end], new[start:new_end])
     for group in matcher.get_grouped_opcodes(CONTEXT):
         yield [(kind, a + start, b + start, c + start, d + start) for kind, a, b, c, d in group]

@@ -14,7 +14,7 @@ from app.config.env_backups import Backup, backups, read_backup
 from app.config.env_edit import edited
 from app.config.env_file import SavedEnv, read_env, restore_env, write_env
 from app.config.env_layout import Layout, read_layout
-from app.config.env_review import Review, environment_of, review
+from app.config.env_review import DiffLine, Review, differences, environment_of, review
 from app.config.program_files import EXAMPLE, program_file
 from app.config.snapshot import CONFIG_FILE, Config
 from app.errors import ConfigError, VcpError
@@ -72,6 +72,10 @@ class Configuration:
         """What replacing ``before``, the file of now, by ``after`` would mean."""
         environ = await self.environment()
         return await asyncio.to_thread(review, self._home, before, after, environ)
+
+    async def differences(self, before: str, after: str, *, secrets: bool) -> list[DiffLine]:
+        """The lines that differ; see ``env_review.differences``."""
+        return await asyncio.to_thread(differences, before, after, secrets=secrets)
 
     async def edited(self, text: str, changes: Mapping[str, str | None]) -> str:
         """``text`` with these values; see ``env_edit.edited``."""

@@ -7,7 +7,15 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.config.env_review import MASK, MAX_SHOWN_LINES, DiffLine, differences, environment_of, review
+from app.config.env_review import (
+    MASK,
+    MAX_COMPARED_LINES,
+    MAX_SHOWN_LINES,
+    DiffLine,
+    differences,
+    environment_of,
+    review,
+)
 from app.config.setting_forms import SettingForm, is_secret, setting_form
 from app.config.snapshot import load
 
@@ -94,6 +102,13 @@ def test_very_long_texts_are_not_compared_line_by_line() -> None:
     found = differences(before, "\n".join(f"B{n}=1" for n in range(6000)), secrets=True)
     assert len(found) == MAX_SHOWN_LINES + 1
     assert found[-1].kind == "gap"
+
+
+def test_texts_of_few_different_lines_are_compared_in_bounded_time() -> None:
+    count = MAX_COMPARED_LINES // 2 - 10
+    found = differences("a\nb\n" * count, "b\nc\n" * count, secrets=True)
+    assert {line.text for line in found if line.kind == "gone"} <= {"a", "b"}
+    assert {line.text for line in found if line.kind == "new"} <= {"b", "c"}
 
 
 def test_forms_know_kind_default_range_and_secrets() -> None:

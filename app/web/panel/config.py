@@ -11,7 +11,6 @@ from starlette.responses import RedirectResponse, Response
 
 from app.config.edited_file import EditConflictError
 from app.config.env_edit import EnvEditError
-from app.config.env_review import differences
 from app.config.problem import Problem
 from app.config.setting_forms import setting_form
 from app.config.snapshot import until_restart
@@ -135,7 +134,7 @@ class ConfigPart:
             status=status,
             fields=as_fields(filled),
             file=file,
-            lines=differences(file.text, after, secrets=False),
+            lines=await self._configuration.differences(file.text, after, secrets=False),
             review=judged,
             conflict=conflict or dict(fields).get("expected", file.fingerprint) != file.fingerprint,
         )
@@ -166,7 +165,7 @@ class ConfigPart:
         return self._panel.fragment(
             request,
             "config_changes.html",
-            lines=differences(file.text, after, secrets=True),
+            lines=await self._configuration.differences(file.text, after, secrets=True),
             review=judged,
             problems=[_told(problem) for problem in judged.problems],
         )
@@ -184,7 +183,7 @@ class ConfigPart:
             name=name,
             copy=next((one for one in await self._configuration.backups() if one.name == name), None),
             file=file,
-            lines=differences(file.text, text, secrets=secrets),
+            lines=await self._configuration.differences(file.text, text, secrets=secrets),
             review=judged,
             secrets=secrets,
         )

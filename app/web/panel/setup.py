@@ -15,7 +15,6 @@ from starlette.responses import RedirectResponse, Response
 from app.config.addresses import AddressError, api_address
 from app.config.edited_file import EditConflictError
 from app.config.env_edit import EnvEditError
-from app.config.env_review import differences
 from app.config.snapshot import CONFIG_FILE
 from app.errors import BadRequestError, ConfigError, UpstreamConnectError, both
 from app.extend import DeclaredRoute, PageGroup, PanelPage
@@ -160,7 +159,7 @@ class SetupPart:
             answers,
             error=error,
             status=status,
-            lines=differences(file.text, after, secrets=False),
+            lines=await self._configuration.differences(file.text, after, secrets=False),
             fingerprint=file.fingerprint,
             overridden=[name for name in _settings(answers) if name in environ],
             taken=taken,
