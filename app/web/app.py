@@ -21,6 +21,7 @@ from app.services.mcp_http import McpHttp
 from app.services.mcp_shelves import give_shelves
 from app.web.addresses import client_address
 from app.web.admin.config import ConfigRoutes
+from app.web.admin.system import SystemRoutes
 from app.web.admin_access import AdminAccess
 from app.web.admission import Admission, LimitsOfNow, admission
 from app.web.approvals import approvals_routes
@@ -69,7 +70,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with services.running_parts():
+        async with services.running_parts(), services.overview.running():
             routes.renew()  # plugins have routes when they have started
             try:
                 yield
@@ -108,8 +109,12 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     give_shelves(services)
     mcp = McpRoutes(services, blocks, mcp_http)
     further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services), DailyNotesRoutes(services))
-    config = ConfigRoutes(services, lambda: datetime.now(UTC))
-    for_admins = (MemoryFilesRoutes(services), config, PanelRoutes(services, sessions, admin.attempts))
+    for_admins = (
+        MemoryFilesRoutes(services),
+        ConfigRoutes(services, lambda: datetime.now(UTC)),
+        SystemRoutes(services),
+        PanelRoutes(services, sessions, admin.attempts),
+    )
     routes = _Routes(app, own, lambda: (*further, *for_admins, *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
     routes.gate = Gate(
@@ -132,6 +137,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     services.metrics.watch(
         "vcp_blocked_logins", "Addresses that may not log in as administrator now.", admin.attempts.blocked_addresses
     )
+    services.overview.blocked = lambda: blocks.count() + admin.attempts.blocked_addresses()
     services.events.listen(lambda _event: routes.renew(), Reloaded)
     return routes.gate
 

@@ -10,9 +10,12 @@ from app.extend import DeclaredRoute, PanelPage
 from app.services import Services
 from app.web.admin_access import LoginAttempts
 from app.web.panel.actions import ActionsPart
+from app.web.panel.attention import AttentionPart
 from app.web.panel.config import ConfigPart
+from app.web.panel.dashboard import DashboardPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
+from app.web.panel.logs import LogsPart
 from app.web.panel.memory_files import MemoryFilesPart
 from app.web.panel.memory_index import MemoryIndexPart
 from app.web.panel.news import NewsPart
@@ -29,6 +32,9 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
     ConfigPart,
     SetupPart,
+    AttentionPart,
+    DashboardPart,
+    LogsPart,
     MemoryFilesPart,
     MemoryIndexPart,
     NewsPart,
