@@ -17,6 +17,7 @@ from app.services import Services
 from app.services.mcp_http import McpHttp
 from app.services.mcp_shelves import give_shelves
 from app.web.addresses import client_address
+from app.web.admin.plugins import PluginRoutes
 from app.web.admin_access import AdminAccess
 from app.web.admission import Admission, LimitsOfNow, admission
 from app.web.approvals import approvals_routes
@@ -100,7 +101,8 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     mcp = McpRoutes(services, blocks, mcp_http)
     further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services), DailyNotesRoutes(services))
     memory_files = MemoryFilesRoutes(services)
-    routes = _Routes(app, own, lambda: (*further, memory_files, *services.routes))
+    admin_routes = (PluginRoutes(services),)
+    routes = _Routes(app, own, lambda: (*further, memory_files, *admin_routes, *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
     routes.gate = Gate(
         CutOff(
