@@ -17,6 +17,8 @@ from app.services import Services
 from app.services.mcp_http import McpHttp
 from app.services.mcp_shelves import give_shelves
 from app.web.addresses import client_address
+from app.web.admin.mcp import McpServerRoutes
+from app.web.admin.operator_files import OperatorFileRoutes
 from app.web.admin.plugins import PluginRoutes
 from app.web.admin_access import AdminAccess
 from app.web.admission import Admission, LimitsOfNow, admission
@@ -101,7 +103,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     mcp = McpRoutes(services, blocks, mcp_http)
     further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services), DailyNotesRoutes(services))
     memory_files = MemoryFilesRoutes(services)
-    admin_routes = (PluginRoutes(services),)
+    admin_routes = (PluginRoutes(services), OperatorFileRoutes(services), McpServerRoutes(services))
     routes = _Routes(app, own, lambda: (*further, memory_files, *admin_routes, *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
     routes.gate = Gate(
