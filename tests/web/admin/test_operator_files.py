@@ -26,11 +26,12 @@ def test_a_file_begins_empty_and_of_two_writers_the_second_is_told(tmp_path: Pat
         assert first.headers["etag"] == '""' and first.json["problems"] == []
         saved = await admin.post(path, {"content": first.json["content"], "expected": ""})
         assert saved.status == 200 and file in saved.json["message"]
-        again = await admin.post(path, {"content": "{}", "expected": ""})
+        again = await admin.post(path, {"content": first.json["content"] + " ", "expected": ""})
         assert again.status == 409 and again.json["content"] == first.json["content"]
         version = saved.headers["etag"].strip('"')
-        assert (await admin.post(path, {"content": "{}", "expected": version})).status == 200
-        assert (tmp_path / file).read_text("utf-8") == "{}" and (tmp_path / file).stat().st_mode & 0o777 == 0o600
+        newer = first.json["content"] + "\n"
+        assert (await admin.post(path, {"content": newer, "expected": version})).status == 200
+        assert (tmp_path / file).read_text("utf-8") == newer and (tmp_path / file).stat().st_mode & 0o777 == 0o600
 
     administrator(tmp_path, test)
 
