@@ -1,4 +1,4 @@
-"""JSON files of the operator as text: MCP servers, groups of tools, approvals; approval rules as an object too (8.4)."""
+"""JSON files of the operator as text: MCP servers, groups of tools, approvals, those as an object too (8.4)."""
 
 from __future__ import annotations
 

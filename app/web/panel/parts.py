@@ -14,6 +14,7 @@ from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
 from app.web.panel.news import NewsPart
 from app.web.panel.plugin_pages import PluginPagesPart
+from app.web.panel.plugins import PluginsPart
 from app.web.panel.search import SearchPart
 from app.web.panel.sessions import Sessions
 from app.web.panel.static import PREFIX, Assets
@@ -22,6 +23,7 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
     NewsPart,
     PluginPagesPart,
+    PluginsPart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""
 
