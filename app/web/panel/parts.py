@@ -10,6 +10,7 @@ from app.extend import DeclaredRoute, PanelPage
 from app.services import Services
 from app.web.admin_access import LoginAttempts
 from app.web.panel.actions import ActionsPart
+from app.web.panel.approvals import ApprovalsPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
 from app.web.panel.news import NewsPart
@@ -21,6 +22,7 @@ from app.web.panel.static import PREFIX, Assets
 
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
+    ApprovalsPart,
     NewsPart,
     PluginPagesPart,
     PluginsPart,

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from base64 import b64encode
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
-import httpx
 import pytest
 
 from app.extend import CallFinished, Door
 from app.plugins.manifest import BLOCKED_NAME
 from app.plugins.person_files import TEXTS_NAME
-from tests.server import ECHO, Running, run, running, write_plugin
+from tests.server import ECHO, write_plugin
+from tests.web.panel.browsing import HOSTILE, LOGIN, Page, browsing, hidden
 
-LOGIN = {"Authorization": "Basic " + b64encode(b"admin:secret").decode()}
-CONFIG = ("AdminUsername=admin", "AdminPassword=secret")
-HOSTILE = '<img src=x onerror=alert(1)>"><script>alert(2)</script>'
 SCHEMA = {
     "type": "object",
     "required": ["text"],
@@ -38,43 +32,11 @@ print(json.dumps({"status": "success", "result": json.loads(sys.stdin.read())}))
 """
 
 
-class Page:
-    """An administrator's browser, as far as HTTP goes."""
-
-    def __init__(self, server: Running) -> None:
-        self.server = server
-
-    async def get(self, path: str, language: str = "en", **headers: str) -> httpx.Response:
-        return await self.server.client.get(
-            f"/AdminPanel{path}", headers={**LOGIN, "Accept-Language": language, **headers}
-        )
-
-    async def post(self, path: str, form: Any = (), language: str = "en", **headers: str) -> httpx.Response:
-        sent = {"Content-Type": "application/x-www-form-urlencoded", "HX-Request": "true", "Accept-Language": language}
-        return await self.server.client.post(
-            f"/AdminPanel{path}", content=urlencode(form), headers={**LOGIN, **sent, **headers}
-        )
-
-
-def browsing(home: Path, test: Callable[[Page], Awaitable[None]], *config: str) -> None:
-    async def main() -> None:
-        async with running(home, "http://127.0.0.1:9", config=(*CONFIG, *config)) as server:
-            await test(Page(server))
-
-    run(main())
-
-
 def says(home: Path, name: str = "Says", **fields: Any) -> Path:
     commands = [
         {"commandIdentifier": "Say", "command": "say", "description": "says it", "parameters": SCHEMA, "typed": True}
     ]
     return write_plugin(home, name, SAYS, capabilities={"invocationCommands": commands}, **fields)
-
-
-def hidden(text: str, name: str) -> str:
-    found = re.search(rf'name="{name}" value="([^"]*)"', text)
-    assert found, name
-    return found[1]
 
 
 def test_the_list_shows_state_source_and_calls_and_is_filtered(tmp_path: Path) -> None:
