@@ -13,6 +13,7 @@ from app.web.panel.actions import ActionsPart
 from app.web.panel.approvals import ApprovalsPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
+from app.web.panel.mcp import McpPart
 from app.web.panel.news import NewsPart
 from app.web.panel.plugin_pages import PluginPagesPart
 from app.web.panel.plugins import PluginsPart
@@ -23,6 +24,7 @@ from app.web.panel.static import PREFIX, Assets
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
     ApprovalsPart,
+    McpPart,
     NewsPart,
     PluginPagesPart,
     PluginsPart,

@@ -108,7 +108,9 @@ def test_long_arguments_are_cut_in_the_middle_and_say_so(tmp_path: Path) -> None
     wanted(tmp_path, "Echo")
 
     async def test(page: Page) -> None:
-        calling = call(page, text="begin" + "x " * 45_000 + "end", **{f"n{number}": "y " * 45_000 for number in range(5)})
+        calling = call(
+            page, text="begin" + "x " * 45_000 + "end", **{f"n{number}": "y " * 45_000 for number in range(5)}
+        )
         request_id = await waits(page)
         shown = await page.get("/approvals")
         assert len(shown.content) < 300_000 and "begin" in shown.text and "end" in shown.text
