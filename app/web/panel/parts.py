@@ -15,6 +15,7 @@ from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
 from app.web.panel.mcp import McpPart
 from app.web.panel.news import NewsPart
+from app.web.panel.playground import PlaygroundPart
 from app.web.panel.plugin_pages import PluginPagesPart
 from app.web.panel.plugins import PluginsPart
 from app.web.panel.search import SearchPart
@@ -26,6 +27,7 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ApprovalsPart,
     McpPart,
     NewsPart,
+    PlaygroundPart,
     PluginPagesPart,
     PluginsPart,
 )
