@@ -122,7 +122,7 @@ class ApprovalsPart:
         content = filled_form(pending.fields, fields) if approved and pending is not None and pending.fields else None
         by = f"panel from {request.scope[CLIENT_IP]}"
         answered = approvals.answer(request_id, approved, by=by, reason=form.get("reason", "").strip(), content=content)
-        events = {"approval-answered": {}}
+        events: dict[str, Any] = {"approval-answered": {}}
         if answered is Answered.COUNTED:
             words = ("已批准。", "Approved.") if approved else ("已拒绝。", "Rejected.")
             return self._panel.told(request, *words, events=events)
@@ -144,7 +144,7 @@ class ApprovalsPart:
         listed = value.get("approvalList")
         privacy = value.get("privacyProtection")
         return {
-            "version": edited.fingerprint,
+            "fingerprint": edited.fingerprint,
             "fault": fault,
             "problems": () if fault else await asyncio.to_thread(file.problems, edited.text),
             "enabled": value.get("enabled") is True,

@@ -199,7 +199,11 @@ class PluginsPart:
     ) -> dict[str, Any]:
         assert installed is not None and installed.manifest is not None
         version = await asyncio.to_thread(plugin_folders(self._services.in_force).texts_version, installed)
-        return {"forms": _text_forms(installed.manifest), "version": version, "preview": _preview(installed.manifest)}
+        return {
+            "forms": _text_forms(installed.manifest),
+            "fingerprint": version,
+            "preview": _preview(installed.manifest),
+        }
 
     async def _settings_values(
         self, _request: Request, name: str, installed: Installed | None, spec: ToolSpec | None
@@ -212,7 +216,7 @@ class PluginsPart:
         assert installed.manifest is not None
         return {
             "fields": setting_fields(installed.manifest, file.text, self._services.plugin_environ()),
-            "version": file.fingerprint,
+            "fingerprint": file.fingerprint,
             "saved": saved,
             "fault": fault,
         }
@@ -270,7 +274,7 @@ class PluginsPart:
                 await asyncio.to_thread(folders.describe, installed, text, form.get("version", ""))
         except EditConflictError:
             version = await asyncio.to_thread(folders.texts_version, installed)
-            values = _conflict(installed, command, text) | {"version": version, "name": installed.name}
+            values = _conflict(installed, command, text) | {"fingerprint": version, "name": installed.name}
             return self._panel.fragment(request, "plugin_texts_conflict.html", **values)
         await self._services.reload()
         installed = await self._local(request)
