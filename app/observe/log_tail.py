@@ -11,7 +11,7 @@ from app.observe.server_log import LOG_FOLDER, by_age
 TAIL_BYTES = 1024 * 1024
 """So much of the end of the newest file is looked at."""
 
-MAX_LINE_CHARS = 2000
+MAX_LINE_CHARS = 1000
 
 _FILES = re.compile(r"ServerLog-\d{8}_\d{6}_\d{3}\.txt")
 

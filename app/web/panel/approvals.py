@@ -26,10 +26,14 @@ from app.web.panel.frame import Panel, panel_route
 
 TABS = ("queue", "rules", "file", "history")
 FIELD = "field:"
-SHOWN_TOGETHER = 200_000
+MAX_CARDS = 50
+"""Calls and questions that are shown at a time; the next ones come when these are decided."""
+
+SHOWN_TOGETHER = 120_000
 """Most characters of arguments of all calls in one page; ``vcp approve`` shows more of each."""
 
-LEAST_SHOWN = 4_000
+HISTORY_ROWS = 200
+REASON_CHARS = 300
 MAX_KNOWN = 1_000
 
 
@@ -82,7 +86,9 @@ class ApprovalsPart:
         tab = tab if tab in TABS else TABS[0]
         values: dict[str, Any] = {"tab": tab}
         if tab == "queue":
-            values |= {"waiting": self._waiting(), "open": self._services.approvals.open}
+            pending = self._services.approvals.pending()
+            values |= {"cards": self._waiting(), "waiting": len(pending), "most": MAX_CARDS}
+            values["open"] = self._services.approvals.open
         elif tab == "rules":
             values |= await self._rules()
         elif tab == "file":
@@ -90,25 +96,26 @@ class ApprovalsPart:
             edited = await asyncio.to_thread(file.read)
             values |= {"file": edited, "problems": await asyncio.to_thread(file.problems, edited.text)}
         else:
-            values |= {"decided": self._history.last()}
+            values |= {"decided": self._history.last(HISTORY_ROWS), "reason_chars": REASON_CHARS}
         return self._panel.page(request, "approvals.html", "approvals", **values)
 
     # --- the queue --------------------------------------------------------------------------------------------------
 
     def _waiting(self, without: frozenset[str] = frozenset()) -> list[Waiting]:
-        pending = self._services.approvals.pending()
-        limit = max(LEAST_SHOWN, SHOWN_TOGETHER // max(1, len(pending)))
+        pending = self._services.approvals.pending()[:MAX_CARDS]
+        limit = SHOWN_TOGETHER // max(1, len(pending))
         return [shown(one, limit) for one in pending if one.id not in without]
 
     async def _news(self, request: Request) -> Response:
         known = [value for name, value in await self._panel.fields(request) if name == "known"][:MAX_KNOWN]
-        now = {one.id for one in self._services.approvals.pending()}
+        now = {one.id: None for one in self._services.approvals.pending()}
         return self._panel.fragment(
             request,
             "approvals_news.html",
             new=self._waiting(frozenset(known)),
             gone=[one for one in known if one not in now and self._services.approvals.settled(one) is not None],
-            empty=not now,
+            waiting=len(now),
+            most=MAX_CARDS,
         )
 
     async def _answer(self, request: Request) -> Response:

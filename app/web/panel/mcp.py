@@ -20,17 +20,19 @@ from app.services.operator_files import groups_of, servers_of
 from app.services.tool_watch import clean_text
 from app.tools.descriptions import describe
 from app.web.admin.mcp import ACTIONS, begin_sign_in, consent, hand_on, sign_out, steer
-from app.web.mcp_servers import server_facts
+from app.web.mcp_servers import MAX_DIFF_CHARS, MAX_TEXT_CHARS, server_facts
 from app.web.panel.frame import Panel, panel_route
 
 TABS = ("servers", "groups", "file", "groups-file")
 MAX_SHOWN = 200
 """Servers, and groups, of one page."""
 
-MAX_TOOLS = 500
-"""Names of tools that are listed of one server or group."""
+MAX_NAMES = 1_500
+"""Names of tools that are listed in one page."""
 
-MAX_DETAILS_CHARS = 8_000
+MAX_DETAILS_CHARS = 2_000
+CHANGED_CHARS = 60_000
+"""Of old and new words of changed tools in one page; those beyond are shown when people have decided on the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,26 +97,31 @@ class McpPart:
 
     async def _servers(self) -> dict[str, Any]:
         states = self._services.mcp.upstream_servers.states()
-        shown = [await self._server(status) for status in states[:MAX_SHOWN]]
+        room = _Room(MAX_NAMES, CHANGED_CHARS)
+        shown = [await self._server(status, room) for status in states[:MAX_SHOWN]]
         return {"servers": shown, "more": max(0, len(states) - MAX_SHOWN)}
 
-    async def _server(self, status: ServerStatus) -> Mapping[str, Any]:
+    async def _server(self, status: ServerStatus, room: _Room) -> Mapping[str, Any]:
         facts = await server_facts(self._services, status)
+        if facts.get("changed"):
+            facts = room.with_changes(facts)
         specs = self._services.router.specs()
         names = [name for name, spec in specs.items() if spec.origin == f"mcp:{status.name}"]
+        shown = room.names(names)
         return {
             **facts,
             "error": self._clean(status.error),
             "details": self._clean(status.details[-MAX_DETAILS_CHARS:]) if status.details != status.error else "",
-            "names": names[:MAX_TOOLS],
-            "more": max(0, len(names) - MAX_TOOLS),
+            "names": shown,
+            "more": len(names) - len(shown),
         }
 
     async def _groups(self) -> dict[str, Any]:
         now = self._services.mcp.tool_groups.of_now()
 
         def looked_at() -> tuple[Measured, list[GroupLine]]:
-            return measured(now), [_line(group) for group in list(now.groups.values())[:MAX_SHOWN]]
+            room = _Room(MAX_NAMES, 0)
+            return measured(now), [_line(group, room) for group in list(now.groups.values())[:MAX_SHOWN]]
 
         numbers, lines = await asyncio.to_thread(looked_at)
         settings = self._services.settings
@@ -159,8 +166,39 @@ class McpPart:
         return self._panel.told(request, chinese, english or chinese, events={"mcp-changed": {}})
 
 
-def _line(group: Group) -> GroupLine:
+class _Room:
+    """What still fits into a page: names of tools, and characters of changed ones."""
+
+    def __init__(self, names: int, chars: int) -> None:
+        self._names = names
+        self._chars = chars
+
+    def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
+        """As many of the names as still fit."""
+        shown = tuple(wanted[: max(0, self._names)])
+        self._names -= len(shown)
+        return shown
+
+    def with_changes(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """The facts with those changed tools that still fit, always the first; the others by name only."""
+        shown: list[Mapping[str, Any]] = []
+        for tool in facts["changed"]:
+            self._chars -= sum(len(tool[part]) for part in ("old", "new", "diff"))
+            if shown and self._chars < 0:
+                break
+            shown.append({**tool, "cut": _is_cut(tool)})
+        left = [tool["name"] for tool in facts["changed"][len(shown) :]]
+        return {**facts, "changed": shown, "alsoChanged": [*left, *facts["alsoChanged"]]}
+
+
+def _is_cut(tool: Mapping[str, Any]) -> bool:
+    texts = len(tool["old"]) >= MAX_TEXT_CHARS or len(tool["new"]) >= MAX_TEXT_CHARS
+    return texts or len(tool["diff"]) >= MAX_DIFF_CHARS
+
+
+def _line(group: Group, room: _Room) -> GroupLine:
     names = list(group.members)
     specs = {member.offered.spec.name: member.offered.spec for member in group.members.values()}
     tokens = sum(estimated_tokens(describe(spec) or "") for spec in specs.values())
-    return GroupLine(group, tuple(names[:MAX_TOOLS]), max(0, len(names) - MAX_TOOLS), tokens)
+    shown = room.names(names)
+    return GroupLine(group, shown, len(names) - len(shown), tokens)

@@ -35,9 +35,9 @@ from app.web.panel.trial import Trials
 PER_PAGE = 100
 MAX_WORDS = 200
 MAX_PROBLEMS = 100
-LOG_LINES = 200
-SHOWN_CHARS = 100_000
-"""Of a manifest, a value, a description in a page."""
+LOG_LINES = 100
+SHOWN_CHARS = 40_000
+"""Of a manifest, of a description, of all values together in a page."""
 
 EMPTY_FILE = EditedFile("", "")
 
@@ -188,10 +188,13 @@ class PluginsPart:
         return {
             "record": self._records.of(name),
             "static": static,
-            "values": [(key, text[:SHOWN_CHARS], len(text)) for key, text in texts.items()],
-            "manifest": pretty_json(manifest)[:SHOWN_CHARS],
+            "values": [
+                (key, text[: SHOWN_CHARS // len(texts)], len(text), len(text) > SHOWN_CHARS // len(texts))
+                for key, text in texts.items()
+            ],
+            "manifest": _shown(pretty_json(manifest)),
             "listed": [one.name for one in self._trials.listed(name)],
-            "described": (describe(spec) or "")[:SHOWN_CHARS] if spec is not None else "",
+            "described": _shown(describe(spec) or "") if spec is not None else "",
         }
 
     async def _texts_values(
@@ -354,6 +357,14 @@ def _refreshed() -> Response:
     return Response(status_code=204, headers={"HX-Refresh": "true"})
 
 
+def _shown(text: str) -> str:
+    """A text of a bearable length, which says so where it was cut."""
+    if len(text) <= SHOWN_CHARS:
+        return text
+    left_out = len(text) - SHOWN_CHARS
+    return text[:SHOWN_CHARS] + f"\n[… {both(f'省略 {left_out} 个字符', f'{left_out} characters are left out')}]"
+
+
 def _place(installed: Installed) -> str:
     return f"{installed.config.parent.parent.name}/{installed.config.parent.name}/{installed.config.name}"
 
@@ -370,7 +381,7 @@ def _text_forms(manifest: Manifest) -> list[dict[str, str]]:
 
 
 def _preview(manifest: Manifest) -> str:
-    return (describe(tool_spec(Plugin(manifest, Path()))) or "")[:SHOWN_CHARS]
+    return _shown(describe(tool_spec(Plugin(manifest, Path()))) or "")
 
 
 def _conflict(installed: Installed, command: str, mine: str) -> dict[str, Any]:

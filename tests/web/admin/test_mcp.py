@@ -8,10 +8,11 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.mcp.client.asking_server import asking, listed, used_by
-from tests.mcp.client.oauth.realm import Browser, realm
+from tests.mcp.client.oauth.realm import realm
 from tests.server import Running, run, running
 from tests.waiting import until
 
@@ -96,12 +97,31 @@ def test_somebody_signs_in_from_another_machine_by_pasting_the_address(tmp_path:
             async with running(tmp_path, "http://127.0.0.1:9", config=CONFIG) as server:
                 trust = server.services.mcp.trust
                 await until(lambda: (one := trust.needed("s")) is not None and one.url)
-                assert (await facts(server))["signIn"]["url"]
                 assert (await post(server, "s/sign-in")).status_code == 400, "one flow at a time"
-                needed = trust.needed("s")
-                assert needed is not None
-                Browser()(needed.url)
+                shown = (await facts(server))["signIn"]["url"]
+                async with httpx.AsyncClient(trust_env=False, verify=False) as browser:
+                    ends = (await browser.get(shown)).headers["location"]
+                assert (await post(server, "s/sign-in/address", {"address": "http://x/?nonsense=1"})).status_code == 400
+                assert (await post(server, "s/sign-in/address", {"address": ends})).status_code == 200
                 await until(lambda: trust.needed("s") is None)
                 assert "退出" in (await post(server, "s/sign-out")).json()["message"]
+                assert "没有登录信息" in (await post(server, "s/sign-out")).json()["message"]
+
+    run(asyncio.wait_for(main(), 30))
+
+
+def test_a_sign_in_that_came_to_nothing_is_begun_again(tmp_path: Path) -> None:
+    """The background begins one by itself once; a person may begin the next."""
+
+    async def main() -> None:
+        async with realm() as made:
+            (tmp_path / "mcp_servers.json").write_text(f'{{"mcpServers": {{"s": {{"url": "{made.server_url}"}}}}}}')
+            async with running(tmp_path, "http://127.0.0.1:9", config=CONFIG) as server:
+                trust = server.services.mcp.trust
+                await until(lambda: (one := trust.needed("s")) is not None and one.url)
+                await trust.sign_ins.stop()
+                assert "url" not in (await facts(server))["signIn"] or not (await facts(server))["signIn"]["url"]
+                assert (await post(server, "s/sign-in")).status_code == 200
+                await until(lambda: (one := trust.needed("s")) is not None and one.url)
 
     run(asyncio.wait_for(main(), 30))

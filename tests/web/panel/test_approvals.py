@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.extend import AnswerAction, CallContext, Door, ErrorKind, PersonAnswer, PersonQuestion, ToolCall, ToolResult
+from app.web.panel.approvals import MAX_CARDS
 from tests.server import ECHO, write_plugin
 from tests.waiting import until
 from tests.web.panel.browsing import HOSTILE, Page, browsing, hidden
@@ -209,5 +210,25 @@ def test_a_broken_file_of_rules_is_told_and_not_overwritten_by_the_form(tmp_path
         assert 'role="alert"' in (await page.post("/approvals-rules", form)).text
         assert (tmp_path / "toolApprovalConfig.json").read_text("utf-8") == '{"enabled": tru'
         assert "{&#34;enabled&#34;: tru" in (await page.get("/approvals?tab=file")).text
+
+    browsing(tmp_path, test)
+
+
+def test_of_many_calls_the_first_are_shown_and_the_next_come_when_these_are_decided(tmp_path: Path) -> None:
+    wanted(tmp_path, "Echo")
+
+    async def test(page: Page) -> None:
+        calls = [call(page, text=f"number {number} " + '"<&' * 2_000) for number in range(MAX_CARDS + 2)]
+        approvals = page.server.services.approvals
+        await until(lambda: len(approvals.pending()) == MAX_CARDS + 2)
+        shown = await page.get("/approvals")
+        assert shown.text.count("<article") == MAX_CARDS and "2 more wait" in shown.text
+        known = [("known", one.id) for one in approvals.pending()[:MAX_CARDS]]
+        assert "<article" not in (await page.post("/approvals-news", known)).text
+        approvals.answer(known[0][1], False, by="test")
+        assert (await page.post("/approvals-news", known)).text.count("<article") == 1
+        for one in approvals.pending():
+            approvals.answer(one.id, False, by="test")
+        await asyncio.gather(*calls)
 
     browsing(tmp_path, test)

@@ -125,3 +125,25 @@ def test_the_file_is_shown_as_it_is_and_its_problems_beside_it(tmp_path: Path) -
         assert "very-secret" in shown and "</textarea><script>" not in shown and 'data-kind="warn"' in shown
 
     browsing(tmp_path, test)
+
+
+def test_of_many_changed_tools_the_first_are_shown_and_the_page_stays_small(tmp_path: Path) -> None:
+    """Nobody consents to what was not shown: the others are named, and come when the first are decided."""
+
+    async def main() -> None:
+        async with asking() as made:
+            names = [f"tool{number:02d}" for number in range(40)]
+            made.tools.clear()
+            made.tools.update(dict.fromkeys(names, "short"))
+            used_by(tmp_path, made)
+            async with running(tmp_path, "http://127.0.0.1:9", config=CONFIG) as server:
+                page = Page(server)
+                await listed(server, *names)
+                made.tools.update(dict.fromkeys(names, "<&" * 6_000))
+                await server.services.mcp.upstream_servers.tools_of("forms", refresh=True)
+                shown = await page.get("/mcp")
+                first = re.findall(r'name="tool:(\w+)"', shown.text)
+                assert 0 < len(first) < 10 and len(shown.content) < 500_000
+                assert "tool39" in shown.text and "Too long to be shown as a whole" in shown.text
+
+    run(main())

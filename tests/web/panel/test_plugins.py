@@ -94,6 +94,8 @@ def test_a_plugin_is_switched_on_its_page_and_in_the_list(tmp_path: Path) -> Non
         assert "Switch on" in (await page.get("/plugins/Says")).text
         row = await page.post("/plugin-switch/Says", {"enable": "true"}, **{"HX-Target": "plugin-row-1"})
         assert row.text.startswith("<tr id=") and "Switch off" in row.text
+        row = await page.post("/plugin-switch/Says", {"enable": "false"}, **{"HX-Target": "plugin-row-1"})
+        assert row.text.startswith("<tr id=") and "Switch on" in row.text and ">off<" in row.text
         assert (await page.post("/plugin-switch/Nobody", {"enable": "true"})).status_code == 404
         assert (await page.post("/plugin-switch/Says", {"enable": "x"})).headers["HX-Retarget"] == "#notices"
 
