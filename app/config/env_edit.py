@@ -30,7 +30,7 @@ class EnvEditError(VcpError):
     status = 422
     code = "env_edit"
 
-    def __init__(self, key: str, message: str) -> None:
+    def __init__(self, message: str, key: str) -> None:
         super().__init__(message)
         self.key = key
 
@@ -46,7 +46,7 @@ def edited(text: str, changes: Mapping[str, str | None], layout: Layout) -> str:
     Raises EnvEditError, naming the key.
     """
     if len(changes) > MAX_CHANGES:
-        raise EnvEditError("", both(f"一次最多修改 {MAX_CHANGES} 项", f"at most {MAX_CHANGES} values at a time"))
+        raise EnvEditError(both(f"一次最多修改 {MAX_CHANGES} 项", f"at most {MAX_CHANGES} values at a time"), "")
     for key, value in changes.items():
         text = _without(text, key, layout) if value is None else _with(text, key, value, layout)
     return text
@@ -97,14 +97,14 @@ def _entries(text: str) -> list[tuple[str, str]]:
 def _with(text: str, key: str, value: str, layout: Layout) -> str:
     if not is_key(key):
         raise EnvEditError(
-            key,
             both(
                 "名称只能包含英文字母、数字、下划线、点和连字符",
                 "a name has letters a to z, digits, _ . and - only",
             ),
+            key,
         )
     if "\0" in value:
-        raise EnvEditError(key, both(f"{key} 的值含有 NUL 字符", f"the value of {key} holds a NUL character"))
+        raise EnvEditError(both(f"{key} 的值含有 NUL 字符", f"the value of {key} holds a NUL character"), key)
     value = with_plain_ends(value)
     old = _Text(text)
     before = old.entries()
@@ -128,12 +128,12 @@ def _with(text: str, key: str, value: str, layout: Layout) -> str:
                 if [entry for entry in now if entry[0] != key] == before and now.count((key, value)) == 1:
                     return new
     raise EnvEditError(
-        key,
         both(
             f"{key} 的值无法单独写入：引号组合或附近的引号会改变其他设置，请在文本中修改",
             f"the value of {key} cannot be written alone: its quotes, or quotes near it, would change other settings; "
             "edit the text",
         ),
+        key,
     )
 
 
@@ -194,11 +194,11 @@ def _without(text: str, key: str, layout: Layout) -> str:
         if _entries(new) == wanted:
             return new
     raise EnvEditError(
-        key,
         both(
             f"{key} 无法单独移除：附近的引号会改变其他设置，请在文本中修改",
             f"{key} cannot be taken away alone: quotes near it would change other settings; edit the text",
         ),
+        key,
     )
 
 
