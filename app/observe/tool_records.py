@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from app.extend import CallFinished, Clock, Event, Outcome
+from app.extend import CallFinished, Clock, ErrorKind, Event, Outcome
 
 MAX_TOOLS = 2000
 """Tools that are remembered; of more than these the one that was called longest ago is forgotten."""
@@ -16,6 +16,8 @@ MAX_FAULTS = 5
 
 MAX_MESSAGE_CHARS = 2000
 MAX_TAIL_CHARS = 4000
+
+_DECIDED = frozenset({ErrorKind.REJECTED, ErrorKind.UNANSWERED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,10 @@ class ToolRecords:
         self._tools: OrderedDict[str, _Counts] = OrderedDict()
 
     def observe(self, event: Event) -> None:
-        """Count a call that ended; quick, and never raises. A call that its caller gave up is no failure."""
+        """Count a call that ended; quick, and never raises.
+
+        A call that its caller gave up, or that a person did not allow, is no failure of the tool.
+        """
         if not isinstance(event, CallFinished) or event.spec is None:
             return
         name = event.spec.name
@@ -81,7 +86,7 @@ class ToolRecords:
             counts.begun += 1
             counts.ran += event.ran
             counts.last = event.ran
-        if event.outcome is Outcome.ERROR:
+        if event.outcome is Outcome.ERROR and event.result.error_kind not in _DECIDED:
             counts.failures += 1
             counts.faults.append(self._fault(event, counts.last_at))
 

@@ -26,9 +26,10 @@ def test_calls_are_counted_and_timed_and_only_work_counts_as_time() -> None:
     kept = records()
     for event in (ended("A", 1.0), ended("A", 3.0), ended("A", 0.0, ErrorKind.REFUSED, message="no secret")):
         kept.observe(event)
-    kept.observe(ended("A", 0.5, ErrorKind.CANCELLED))
+    for kind in (ErrorKind.CANCELLED, ErrorKind.REJECTED, ErrorKind.UNANSWERED):
+        kept.observe(ended("A", 0.5 if kind is ErrorKind.CANCELLED else 0.0, kind))
     one = kept.of("A")
-    assert (one.calls, one.failures, one.mean, one.last, one.last_at) == (4, 1, 1.5, 0.5, 4.0)
+    assert (one.calls, one.failures, one.mean, one.last, one.last_at) == (6, 1, 1.5, 0.5, 6.0)
     (fault,) = one.faults
     assert (fault.kind, fault.message, fault.door, fault.at) == ("refused", "no ***", "panel", 3.0)
     assert kept.of("B") == NO_RECORD
