@@ -22,6 +22,7 @@ from app.web.addresses import client_address
 from app.web.admin.mcp import McpServerRoutes
 from app.web.admin.operator_files import OperatorFileRoutes
 from app.web.admin.plugins import PluginRoutes
+from app.web.admin.system import SystemRoutes
 from app.web.admin_access import AdminAccess
 from app.web.admission import Admission, LimitsOfNow, admission
 from app.web.approvals import approvals_routes
@@ -70,7 +71,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with services.running_parts():
+        async with services.running_parts(), services.overview.running():
             routes.renew()  # plugins have routes when they have started
             try:
                 yield
@@ -111,10 +112,11 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services), DailyNotesRoutes(services))
     for_admins = (
         MemoryFilesRoutes(services),
-        PanelRoutes(services, sessions, admin.attempts),
         PluginRoutes(services),
         OperatorFileRoutes(services),
         McpServerRoutes(services),
+        SystemRoutes(services),
+        PanelRoutes(services, sessions, admin.attempts),
     )
     routes = _Routes(app, own, lambda: (*further, *for_admins, *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
@@ -138,6 +140,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     services.metrics.watch(
         "vcp_blocked_logins", "Addresses that may not log in as administrator now.", admin.attempts.blocked_addresses
     )
+    services.overview.blocked = lambda: blocks.count() + admin.attempts.blocked_addresses()
     services.events.listen(lambda _event: routes.renew(), Reloaded)
     return routes.gate
 

@@ -11,8 +11,11 @@ from app.services import Services
 from app.web.admin_access import LoginAttempts
 from app.web.panel.actions import ActionsPart
 from app.web.panel.approvals import ApprovalsPart
+from app.web.panel.attention import AttentionPart
+from app.web.panel.dashboard import DashboardPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
+from app.web.panel.logs import LogsPart
 from app.web.panel.mcp import McpPart
 from app.web.panel.memory_files import MemoryFilesPart
 from app.web.panel.memory_index import MemoryIndexPart
@@ -30,6 +33,9 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
     ApprovalsPart,
     McpPart,
+    AttentionPart,
+    DashboardPart,
+    LogsPart,
     MemoryFilesPart,
     MemoryIndexPart,
     NewsPart,
