@@ -42,7 +42,6 @@ def test_a_server_is_stopped_started_and_consented_to(tmp_path: Path) -> None:
                 assert "停止" in (await post(server, "forms/stop")).json()["message"]
                 servers = server.services.mcp.upstream_servers
                 await servers.look()
-                await asyncio.sleep(0)
                 assert (await facts(server))["state"] == "idle", "not even one that starts by itself comes back"
                 assert "forms.ask" in server.services.router.specs()
                 assert (await post(server, "forms/start")).status_code == 200

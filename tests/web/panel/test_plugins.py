@@ -13,6 +13,7 @@ from app.extend import CallFinished, Door
 from app.plugins.manifest import BLOCKED_NAME
 from app.plugins.person_files import TEXTS_NAME
 from tests.server import ECHO, write_plugin
+from tests.waiting import until
 from tests.web.panel.browsing import HOSTILE, LOGIN, Page, browsing, hidden
 
 SCHEMA = {
@@ -299,9 +300,7 @@ def test_a_call_that_waits_for_approval_runs_when_a_person_says_yes(tmp_path: Pa
     async def test(page: Page) -> None:
         calling = asyncio.ensure_future(page.post("/plugin-try/Says", [("way", "Says"), ("arg:text", "waited")]))
         approvals = page.server.services.approvals
-        async with asyncio.timeout(20):
-            while not approvals.pending():
-                await asyncio.sleep(0.01)
+        await until(lambda: bool(approvals.pending()))
         approvals.answer(approvals.pending()[0].id, True, by="test")
         assert "waited" in (await calling).text
 
