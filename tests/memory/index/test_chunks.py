@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.memory.index.chunks import (
-    EDGE_TOKENS,
     MAX_TOKENS,
     OVERLAP_TOKENS,
     Chunk,
