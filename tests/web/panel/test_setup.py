@@ -35,7 +35,7 @@ async def step(visitor: Visitor, fields: dict[str, str], status: int = 200) -> s
 
 def test_all_steps_write_config_agent_and_map_and_the_model_api_is_in_force(tmp_path: Path) -> None:
     async def test() -> None:
-        async with serve(create_demo()) as upstream, visiting(tmp_path) as visitor:
+        async with serve(create_demo()) as upstream, visiting(tmp_path, pace=Pace()) as visitor:
             begun = await visitor.page("/setup")
             assert 'name="url"' in begun
             models = await step(visitor, {**FIRST, "url": f"{upstream}/v1"})
@@ -55,6 +55,8 @@ def test_all_steps_write_config_agent_and_map_and_the_model_api_is_in_force(tmp_
             assert written["AdminUsername"] == "admin"
             assert (tmp_path / "Agent" / "小克.txt").read_text(encoding="utf-8") == "你是小克。\n"
             assert json.loads((tmp_path / "agent_map.json").read_text(encoding="utf-8")) == {"小克": "小克.txt"}
+            assert visitor.server.services.settings.api_url == f"{upstream}/v1"
+            assert (await visitor.server.chat("What is 6*7?", model="vcp-demo")).status_code == 200
             done = await visitor.page(answer.headers["location"].removeprefix("/AdminPanel"))
             assert f"{visitor.server.url}/v1" in done
             assert "/AdminPanel/playground?model=vcp-demo&amp;agent=" in done
