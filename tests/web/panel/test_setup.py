@@ -121,6 +121,17 @@ async def last_step(visitor: Visitor, **more: str) -> dict[str, str]:
     return carried(await step(visitor, {**FIRST, "step": "agent", "url": "http://127.0.0.1:7", **more}))
 
 
+def test_the_proposed_text_takes_the_name_that_was_chosen_and_a_text_of_ones_own_stays(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with visiting(tmp_path) as visitor:
+            proposal = carried(await visitor.page("/setup"))["text"]
+            assert "You are Nova" in proposal
+            assert "You are Luna" in (await last_step(visitor, name="Luna", text=proposal))["text"]
+            assert (await last_step(visitor, name="Luna", text="I am Nova."))["text"] == "I am Nova."
+
+    run(test())
+
+
 def test_an_agent_that_is_there_is_replaced_only_after_a_yes(tmp_path: Path) -> None:
     async def test() -> None:
         async with visiting(tmp_path) as visitor:
