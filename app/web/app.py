@@ -21,6 +21,9 @@ from app.services.mcp_http import McpHttp
 from app.services.mcp_shelves import give_shelves
 from app.web.addresses import client_address
 from app.web.admin.config import ConfigRoutes
+from app.web.admin.mcp import McpServerRoutes
+from app.web.admin.operator_files import OperatorFileRoutes
+from app.web.admin.plugins import PluginRoutes
 from app.web.admin.system import SystemRoutes
 from app.web.admin_access import AdminAccess
 from app.web.admission import Admission, LimitsOfNow, admission
@@ -112,6 +115,9 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     for_admins = (
         MemoryFilesRoutes(services),
         ConfigRoutes(services, lambda: datetime.now(UTC)),
+        PluginRoutes(services),
+        OperatorFileRoutes(services),
+        McpServerRoutes(services),
         SystemRoutes(services),
         PanelRoutes(services, sessions, admin.attempts),
     )
