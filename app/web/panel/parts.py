@@ -11,14 +11,17 @@ from app.services import Services
 from app.web.admin_access import LoginAttempts
 from app.web.blocking import AddressBlocks
 from app.web.panel.actions import ActionsPart
+from app.web.panel.approvals import ApprovalsPart
 from app.web.panel.attention import AttentionPart
 from app.web.panel.blocked import BlockedPart
 from app.web.panel.clients import ClientsPart
+from app.web.panel.config import ConfigPart
 from app.web.panel.dashboard import DashboardPart
 from app.web.panel.forum import ForumPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
 from app.web.panel.logs import LogsPart
+from app.web.panel.mcp import McpPart
 from app.web.panel.media_cache import MediaCachePart
 from app.web.panel.memory_files import MemoryFilesPart
 from app.web.panel.memory_index import MemoryIndexPart
@@ -26,20 +29,25 @@ from app.web.panel.news import NewsPart
 from app.web.panel.notebooks import NotebooksPart
 from app.web.panel.playground import PlaygroundPart
 from app.web.panel.plugin_pages import PluginPagesPart
+from app.web.panel.plugins import PluginsPart
 from app.web.panel.recall import RecallPart
 from app.web.panel.results import ResultsPart
 from app.web.panel.schedules import SchedulesPart
 from app.web.panel.search import SearchPart
 from app.web.panel.sessions import Sessions
+from app.web.panel.setup import SetupPart
 from app.web.panel.static import PREFIX, Assets
 
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
+    ApprovalsPart,
     AttentionPart,
     ClientsPart,
+    ConfigPart,
     DashboardPart,
     ForumPart,
     LogsPart,
+    McpPart,
     MediaCachePart,
     MemoryFilesPart,
     MemoryIndexPart,
@@ -47,9 +55,11 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     NotebooksPart,
     PlaygroundPart,
     PluginPagesPart,
+    PluginsPart,
     RecallPart,
     ResultsPart,
     SchedulesPart,
+    SetupPart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""
 
