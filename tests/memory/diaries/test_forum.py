@@ -137,7 +137,8 @@ def test_what_was_deleted_long_ago_goes_for_good(tmp_path: Path) -> None:
     other = forum.create("b", "u", "a", "x").uid
     gone = forum.delete(other, 30)
     clock.now += timedelta(days=31)
-    forum.restore(forum.delete_floor(uid, 1, 30))  # which notes what is due
+    forum.restore(forum.delete_floor(uid, 1, 30))  # which notes what is due, and removes nothing yet
+    assert {path.stem for path in (tmp_path / ".vcp/trash/forum").iterdir()} == {old}
     clock.now += GRACE
     young = forum.delete_floor(uid, 1, 30)
     for trash in (old, gone):
