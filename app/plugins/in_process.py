@@ -121,8 +121,6 @@ class InProcessPlugins:
         self._specs: Mapping[str, ToolSpec] = {}
         self._take_in(plugins)
 
-    # What the server asks for
-
     def tools(self) -> Mapping[str, ToolSpec]:
         """All plugins of this kind; hybrid ones that have ``call`` can be called."""
         return self._specs
