@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from app.memory.index.database import Database, IndexBrokenError
 from app.memory.index.lexical import Lexical
 from app.memory.index.note_files import FileState
 from app.memory.index.records import ChunkPlace, ChunkRecord, IndexChange, NotebookState
-from app.memory.index.rows import Writing, all_places, notebook_states
+from app.memory.index.rows import Writing, notebook_states, places_after
 from app.memory.index.schema import INDEX_TABLES
 from app.memory.index.wiping import ask_for_wiping, merge_words, wiping_is_done, wiping_is_due
 
@@ -27,6 +28,8 @@ INDEX_FILE = Path(".vcp") / "memory" / "index.sqlite"
 """Where the index lies in a home; it may be deleted while nobody runs."""
 
 MAX_LIMIT = 100_000
+PLACES = 16_384
+"""Chunks that are read at a time when all are looked at."""
 
 
 class MemoryIndex:
@@ -120,9 +123,12 @@ class MemoryIndex:
 
     # What vectors ask.
 
-    async def places(self) -> list[ChunkPlace]:
-        """Every chunk, by id."""
-        return await self.database.read(all_places)
+    async def places(self) -> AsyncIterator[list[ChunkPlace]]:
+        """Every chunk, by id, some at a time; each part as it is when it is read. Chunks that come have greater ids."""
+        after = 0
+        while part := await self.database.read(partial(places_after, after=after, limit=PLACES)):
+            yield part
+            after = part[-1].id
 
     async def embedded_texts(self, chunk_ids: Sequence[int]) -> dict[int, str]:
         """What is to be embedded of each chunk (D80); its SHA-256 is the chunk's ``embed_sha``."""
