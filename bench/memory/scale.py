@@ -182,7 +182,7 @@ class _Notes:
     async def places(self) -> AsyncIterator[list[ChunkPlace]]:
         for begin in range(0, self._count, PLACES):
             numbers = range(begin, min(self._count, begin + PLACES))
-            yield [ChunkPlace(n + 1, n // 3, n // 3 % NOTEBOOKS, n % 3, 739_000, _sha(n)) for n in numbers]
+            yield [ChunkPlace(n + 1, n // 3, n // 3 % NOTEBOOKS, n % 3, 739_000, sha_of(n)) for n in numbers]
 
     def changed(self, told: object) -> None:
         """Nothing changes."""
@@ -190,11 +190,13 @@ class _Notes:
     renewed = changed
 
 
-def _put(part: Mapping[bytes, tuple[int, Vector]], connection: sqlite3.Connection) -> None:
+def put_vectors(part: Mapping[bytes, tuple[int, Vector]], connection: sqlite3.Connection) -> None:
+    """Keep vectors in set 1."""
     tables.add_vectors(connection, 1, part)
 
 
-def _sha(row: int) -> bytes:
+def sha_of(row: int) -> bytes:
+    """What stands for the SHA-256 of a text; its mark in the approximate index is that of ``measure``."""
     return (row + 1).to_bytes(8, "little") + bytes(24)
 
 
@@ -214,10 +216,11 @@ async def measure_sets(folder: Path, count: int) -> dict[str, object]:
     if await database.open():
         await database.write(lambda connection: tables.make_set(connection, "bench|384|", DIMENSION, tables.SERVING, 1))
         for begin in range(0, count, BLOCK):
-            part = {_sha(row): (row, rows[row]) for row in range(begin, min(count, begin + BLOCK))}
-            await database.write(partial(_put, part))
+            part = {sha_of(row): (row, rows[row]) for row in range(begin, min(count, begin + BLOCK))}
+            await database.write(partial(put_vectors, part))
     await database.stop()
     del rows  # so that what is counted below is what a server has
+    forget_peak()
     began, cpu = time.perf_counter(), _cpu()
     embedders = Embedders(lambda: Choice(OFF), lambda _: HashingEmbedder())
     queries = QueryCache(max_size=lambda: 0, ttl=lambda: 0.0, timer=time.monotonic)
@@ -247,6 +250,11 @@ async def measure_sets(folder: Path, count: int) -> dict[str, object]:
 def _cpu() -> float:
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
+
+
+def forget_peak() -> None:
+    """``peak_megabytes`` tells of what comes from now on."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def peak_megabytes() -> int:

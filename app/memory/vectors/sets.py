@@ -20,7 +20,7 @@ from app.memory.index.database import Database, IndexBrokenError
 from app.memory.index.memory_index import MemoryIndex
 from app.memory.index.records import IndexChange
 from app.memory.vectors import tables
-from app.memory.vectors.approximate import MOST_CANDIDATES
+from app.memory.vectors.approximate import MOST_CANDIDATES, pays
 from app.memory.vectors.chunk_table import ChunkTable
 from app.memory.vectors.matrix import are_cosines, best, scores_of
 from app.memory.vectors.missing import MissingVectors, add_places
@@ -159,7 +159,7 @@ class VectorSets:
             rows = rows[kept]
         matrix, approximate, marks = serving.rows, serving.approximate, serving.marks
         count = OVER_FETCH * limit
-        if len(rows) <= self._exact_vectors() or count > MOST_CANDIDATES:
+        if count > MOST_CANDIDATES or not pays(len(rows), len(marks), self._exact_vectors()):
             approximate = None
 
         def search() -> list[tuple[int, float]] | None:

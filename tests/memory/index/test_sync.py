@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.memory.index import note_files
+from app.memory.index import memory_index, note_files
 from app.memory.index.doctor import faults_of, words_are_whole
 from app.memory.index.memory_index import MemoryIndex
 from app.memory.index.note_files import NoteRules
@@ -228,6 +228,28 @@ def test_only_chunks_that_are_new_come_and_only_those_that_are_old_go(home: Home
             assert set(change.removed) == before.keys() - after.keys()
             assert 1 <= len(change.added) <= 2
         assert await home.once() == await home.clean()
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_all_chunks_are_told_once_in_parts_of_any_size(home: Home, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    for number in range(7):
+        home.write(f"小克/{number}.txt", NOTE.replace("安静", f"安静{number}"))
+    monkeypatch.setattr(memory_index, "PLACES", size)
+
+    async def main() -> None:
+        async with home.synced() as (index, _):
+            await index.write(removed=["小克/3.txt"])
+            parts = [part async for part in index.places()]
+            assert all(0 < len(part) <= size for part in parts)
+            told = [(place.id, place.note_id, place.embed_sha) for part in parts for place in part]
+            assert told == await index.database.read(
+                lambda connection: connection.execute(
+                    "SELECT id, note_id, embed_sha FROM chunks ORDER BY id"
+                ).fetchall()
+            )
+            assert len(told) == 6
 
     run(main())
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from app.memory.embedders.embedder import Embedded
+from app.memory.index import memory_index
 from app.memory.index.records import ChunkPlace
 from app.memory.vectors import sets as sets_module
 from app.memory.vectors import tables, tidying
@@ -47,7 +48,8 @@ def test_an_index_made_anew_costs_no_vector_however_many_there_are(
 def test_changes_that_come_while_all_chunks_are_read_are_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A set that begins to serve reads the whole index, which goes on changing meanwhile."""
+    """A set that begins to serve reads the whole index, a part at a time, and it goes on changing meanwhile."""
+    monkeypatch.setattr(memory_index, "PLACES", 1)
 
     async def test() -> None:
         async with installed(tmp_path) as part:
