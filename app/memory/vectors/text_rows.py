@@ -41,9 +41,9 @@ class TextRows:
 
     def of(self, shas: Sequence[bytes]) -> NDArray[np.int64]:
         """The row of each of these texts, ``NO_ROW`` for one that is not there."""
+        if not len(self) or not len(shas):
+            return np.full(len(shas), NO_ROW, np.int64)
         wanted = np.array(shas, _DIGEST)
-        if not len(self) or not len(wanted):
-            return np.full(len(wanted), NO_ROW, np.int64)
         # Numbers are compared six times as quickly as digests; two digests that begin alike are looked for as a whole.
         first = _first_eight(wanted, ">u8")
         places = np.minimum(np.searchsorted(self._first, first), len(self) - 1)
@@ -70,3 +70,7 @@ def _parts(pairs: Iterable[tuple[bytes, int]]) -> Iterator[list[tuple[bytes, int
 def _first_eight(shas: NDArray[np.bytes_], order: str) -> NDArray[np.uint64]:
     first: NDArray[np.uint64] = shas.view(order).reshape(-1, 4)[:, 0].astype(np.uint64)
     return first
+
+
+NO_TEXTS = TextRows()
+"""Of a set without any."""
