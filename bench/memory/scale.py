@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -31,7 +31,7 @@ from app.memory.embedders.hashing import HashingEmbedder
 from app.memory.embedders.query_cache import QueryCache
 from app.memory.embedders.roster import Embedders
 from app.memory.index.database import Database
-from app.memory.index.memory_index import MemoryIndex
+from app.memory.index.memory_index import PLACES, MemoryIndex
 from app.memory.index.records import ChunkPlace, NotebookState
 from app.memory.vectors import approximate, tables
 from app.memory.vectors.approximating import Approximating
@@ -179,11 +179,10 @@ class _Notes:
     def notebooks(self) -> dict[str, NotebookState]:
         return {str(number): NotebookState(number, str(number), 1, 1, 1) for number in range(NOTEBOOKS)}
 
-    async def places(self) -> list[ChunkPlace]:
-        def made() -> list[ChunkPlace]:
-            return [ChunkPlace(n + 1, n // 3, n // 3 % NOTEBOOKS, n % 3, 739_000, _sha(n)) for n in range(self._count)]
-
-        return await asyncio.to_thread(made)
+    async def places(self) -> AsyncIterator[list[ChunkPlace]]:
+        for begin in range(0, self._count, PLACES):
+            numbers = range(begin, min(self._count, begin + PLACES))
+            yield [ChunkPlace(n + 1, n // 3, n // 3 % NOTEBOOKS, n % 3, 739_000, sha_of(n)) for n in numbers]
 
     def changed(self, told: object) -> None:
         """Nothing changes."""
@@ -191,31 +190,40 @@ class _Notes:
     renewed = changed
 
 
+async def fill(database: Database, signature: str, matrix: Path, count: int) -> None:
+    """Make set 1 of empty tables, which serves, with the rows of a matrix; their texts are ``sha_of`` the row."""
+    await database.write(lambda connection: tables.make_set(connection, signature, DIMENSION, tables.SERVING, 1))
+    rows = np.memmap(matrix, np.float32, "r", shape=(count, DIMENSION))
+    for begin in range(0, count, BLOCK):
+        part = {sha_of(row): (row, rows[row]) for row in range(begin, min(count, begin + BLOCK))}
+        await database.write(partial(_put, part))
+
+
 def _put(part: Mapping[bytes, tuple[int, Vector]], connection: sqlite3.Connection) -> None:
     tables.add_vectors(connection, 1, part)
 
 
-def _sha(row: int) -> bytes:
+def sha_of(row: int) -> bytes:
+    """What stands for the SHA-256 of a text; its mark in the approximate index is that of ``measure``."""
     return (row + 1).to_bytes(8, "little") + bytes(24)
 
 
 async def measure_sets(folder: Path, count: int) -> dict[str, object]:
-    """As a server has it: opening, searching all notebooks and some; after ``faiss`` in the same folder."""
+    """As a server has it: opening, searching all notebooks and some.
+
+    The index is the one that ``faiss`` left in the folder; without one it is built, as a server would.
+    """
     with np.load(folder / "questions.npz") as kept:
         questions, truth = kept["questions"], kept["truth"]
-    rows = np.memmap(folder / "matrix.f32", np.float32, "r", shape=(count, DIMENSION))
     (folder / "vectors").mkdir(exist_ok=True)
     for name, kept_name in (("matrix.f32", "1.f32"), ("1.ivf", "1.ivf"), ("1.marks.npz", "1.marks.npz")):
-        if not (folder / "vectors" / kept_name).exists():
+        if (folder / name).exists() and not (folder / "vectors" / kept_name).exists():
             os.link(folder / name, folder / "vectors" / kept_name)
     database = Database(folder / VECTORS_FILE, tables.VECTOR_TABLES)
     if await database.open():
-        await database.write(lambda connection: tables.make_set(connection, "bench|384|", DIMENSION, tables.SERVING, 1))
-        for begin in range(0, count, BLOCK):
-            part = {_sha(row): (row, rows[row]) for row in range(begin, min(count, begin + BLOCK))}
-            await database.write(partial(_put, part))
+        await fill(database, "bench|384|", folder / "matrix.f32", count)
     await database.stop()
-    del rows  # so that what is counted below is what a server has
+    forget_peak()
     began, cpu = time.perf_counter(), _cpu()
     embedders = Embedders(lambda: Choice(OFF), lambda _: HashingEmbedder())
     queries = QueryCache(max_size=lambda: 0, ttl=lambda: 0.0, timer=time.monotonic)
@@ -245,6 +253,11 @@ async def measure_sets(folder: Path, count: int) -> dict[str, object]:
 def _cpu() -> float:
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
+
+
+def forget_peak() -> None:
+    """``peak_megabytes`` tells of what comes from now on."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def peak_megabytes() -> int:

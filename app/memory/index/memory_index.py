@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from app.memory.index.database import Database, IndexBrokenError
 from app.memory.index.lexical import Lexical
 from app.memory.index.note_files import FileState
 from app.memory.index.records import ChunkPlace, ChunkRecord, IndexChange, NotebookState
-from app.memory.index.rows import Writing, all_places, count_on_from, notebook_states
+from app.memory.index.rows import Writing, count_on_from, notebook_states, places_after
 from app.memory.index.schema import INDEX_TABLES
 from app.memory.index.wiping import ask_for_wiping, merge_words, wiping_is_done, wiping_is_due
 
@@ -30,6 +31,9 @@ INDEX_FILE = Path(".vcp") / "memory" / "index.sqlite"
 MAX_LIMIT = 100_000
 TOLD_CHUNKS = 5000
 """Chunks that are told of at a time; in between the event loop goes on."""
+
+PLACES = 16_384
+"""Chunks that are read at a time when all are looked at."""
 
 
 class MemoryIndex:
@@ -82,12 +86,12 @@ class MemoryIndex:
         await self._look_again()
         for told in self._renewed:
             told()
-        places = await self.places()
-        for first in range(0, len(places), TOLD_CHUNKS):
-            change = IndexChange(tuple(places[first : first + TOLD_CHUNKS]), (), frozenset(self._notebooks))
-            for hear in self._told:
-                hear(change)
-            await asyncio.sleep(0)
+        async for places in self.places():
+            for first in range(0, len(places), TOLD_CHUNKS):
+                change = IndexChange(tuple(places[first : first + TOLD_CHUNKS]), (), frozenset(self._notebooks))
+                for hear in self._told:
+                    hear(change)
+                await asyncio.sleep(0)
 
     # What ranking and recall ask.
 
@@ -152,9 +156,12 @@ class MemoryIndex:
         known = self._notebooks
         return [known[name].id for name in dict.fromkeys(notebooks) if name in known]
 
-    async def places(self) -> list[ChunkPlace]:
-        """Every chunk, by id."""
-        return await self.database.read(all_places)
+    async def places(self) -> AsyncIterator[list[ChunkPlace]]:
+        """Every chunk, by id, some at a time; each part as it is when it is read. Chunks that come have greater ids."""
+        after = 0
+        while part := await self.database.read(partial(places_after, after=after, limit=PLACES)):
+            yield part
+            after = part[-1].id
 
     async def embedded_texts(self, chunk_ids: Sequence[int]) -> dict[int, str]:
         """What is to be embedded of each chunk (D80); its SHA-256 is the chunk's ``embed_sha``."""

@@ -262,9 +262,10 @@ def notebook_states(connection: sqlite3.Connection) -> dict[str, NotebookState]:
     return {str(row[1]): NotebookState(*row) for row in rows}
 
 
-def all_places(connection: sqlite3.Connection) -> list[ChunkPlace]:
-    """Every chunk, by id."""
-    return [ChunkPlace(*row) for row in connection.execute(f"{_PLACES} ORDER BY c.id")]
+def places_after(connection: sqlite3.Connection, after: int, limit: int) -> list[ChunkPlace]:
+    """The next chunks by id."""
+    rows = connection.execute(f"{_PLACES} WHERE c.id > ? ORDER BY c.id LIMIT ?", (after, limit))
+    return [ChunkPlace(*row) for row in rows]
 
 
 def day_of(ordinal: int | None) -> date | None:

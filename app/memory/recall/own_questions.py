@@ -61,16 +61,16 @@ class _Seen:
 
 async def own_questions(index: MemoryIndex, count: int, seed: int) -> list[OwnQuestion]:
     """At most ``count`` questions of each kind, the same ones for the same notes and seed."""
-    places = await index.places()
+    ids = [place.id async for part in index.places() for place in part]
     chance = random.Random(seed)
-    sample = chance.sample(places, min(len(places), 4 * count))
-    records = await index.chunks([place.id for place in sample])
+    sample = chance.sample(ids, min(len(ids), 4 * count))
+    records = await index.chunks(sample)
     tags = {folded(tag): notes for tag, notes in (await index.tag_notes()).items()}
     found: list[OwnQuestion] = []
     number: Counter[bool] = Counter()
     used: set[int] = set()
-    for place in sample:
-        record = records.get(place.id)
+    for chunk in sample:
+        record = records.get(chunk)
         if record is None or record.note_id in used or not (sentences := list(_sentences(record))):
             continue
         used.add(record.note_id)

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.memory.embedders.embedder import Vector
+from app.memory.vectors.matrix import GATHERED
 from app.memory.vectors.set_files import BUILDING_PREFIX, index_paths
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,9 @@ FRESH_ROWS = 20_000
 BUILD_SECONDS = 4 * 3600
 MOST_CANDIDATES = 4096
 """Who wants more gets an exact search."""
+
+FILTERED_SHARE = 16
+"""Of a filter that leaves less than one row in so many, too few lie in the lists that are read."""
 
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "PATH")
 
@@ -92,6 +96,15 @@ class ApproximateIndex:
         _, found = self.index.search(query.reshape(1, -1), min(count, left), params=parameters)
         rows: NDArray[np.int64] = found[0]
         return rows[rows >= 0]
+
+
+def pays(wanted: int, rows: int, exact_vectors: int) -> bool:
+    """Whether scoring ``wanted`` of ``rows`` rows exactly takes longer than ``exact_vectors`` rows that lie together.
+
+    Where the filter leaves too few for the lists, only whether there are more than ``exact_vectors`` of them.
+    """
+    few = wanted * FILTERED_SHARE < rows
+    return (wanted if few else min(GATHERED * wanted, rows)) > exact_vectors
 
 
 def load(folder: Path, set_id: int) -> ApproximateIndex | None:

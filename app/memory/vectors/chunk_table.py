@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.memory.index.records import ChunkPlace
+from app.memory.vectors.text_rows import NO_ROW
 
 UNKNOWN_DAY = -1
-NO_ROW = -1
 _FIRST_CAPACITY = 1024
 _COLUMNS = ("_order", "_id", "_note", "_notebook", "_ordinal", "_day", "_row")
 KEPT_SEARCHES = 4
@@ -75,21 +75,21 @@ class ChunkTable:
         """Row in the matrix by slot."""
         return self._row[: self._count]
 
-    def add(self, places: Sequence[ChunkPlace], rows: Mapping[bytes, int]) -> None:
-        """Add chunks; ``rows`` says where vectors lie already. A chunk that is there already is taken as it is now."""
+    def add(self, places: Sequence[ChunkPlace], rows: NDArray[np.int64]) -> None:
+        """Add chunks; ``rows`` says where the vector of each lies, or ``NO_ROW``. One that is there is taken anew."""
         self._searched.clear()
-        known = self._slots_even_gone([place.id for place in places])
-        for place, slot in zip(places, known, strict=True):
-            if slot >= 0:
-                self._gone -= int(self._id[slot] < 0)
-                self._fill(int(slot), place, rows)
-        new = sorted((place for place, slot in zip(places, known, strict=True) if slot < 0), key=lambda place: place.id)
-        self._reserve(self._count + len(new))
-        late = self._count > 0 and bool(new) and new[0].id < int(self._order[self._count - 1])
-        for place in new:
-            self._fill(self._count, place, rows)
-            self._count += 1
-        if late:  # commits that overtook each other: put the columns into order once
+        ids = np.array([place.id for place in places], np.int64)
+        slots = self._slots_even_gone(ids)
+        new = slots < 0
+        before = self._count
+        if not new.all():
+            self._gone -= int(np.count_nonzero(self._id[np.unique(slots[~new])] < 0))
+        self._count += int(np.count_nonzero(new))
+        self._reserve(before)
+        slots[new] = np.arange(before, self._count)
+        self._fill(slots, ids, places, rows)
+        if before < self._count and np.any(np.diff(self._order[max(0, before - 1) : self._count]) < 0):
+            # commits that overtook each other: put the columns into order once
             self._keep(np.argsort(self._order[: self._count], kind="stable"))
 
     def remove(self, chunk_ids: Iterable[int]) -> None:
@@ -109,7 +109,7 @@ class ChunkTable:
         slots = self._slots_even_gone(chunk_ids)
         return np.where((slots >= 0) & (self.id[slots] > 0), slots, -1) if self._count else slots
 
-    def _slots_even_gone(self, chunk_ids: Sequence[int]) -> Slots:
+    def _slots_even_gone(self, chunk_ids: Sequence[int] | NDArray[np.int64]) -> Slots:
         wanted = np.asarray(chunk_ids, np.int64)
         if not self._count or not len(wanted):
             return np.full(len(wanted), -1, np.int64)
@@ -146,22 +146,25 @@ class ChunkTable:
             mask &= wanted[self.notebook]
         return np.flatnonzero(mask)
 
-    def _fill(self, slot: int, place: ChunkPlace, rows: Mapping[bytes, int]) -> None:
-        self._order[slot] = self._id[slot] = place.id
-        self._note[slot] = place.note_id
-        self._notebook[slot] = place.notebook_id
-        self._ordinal[slot] = place.ordinal
-        self._day[slot] = UNKNOWN_DAY if place.day is None else place.day
-        self._row[slot] = rows.get(place.embed_sha, NO_ROW)
+    def _fill(
+        self, slots: Slots, ids: NDArray[np.int64], places: Sequence[ChunkPlace], rows: NDArray[np.int64]
+    ) -> None:
+        self._order[slots] = self._id[slots] = ids
+        self._note[slots] = [place.note_id for place in places]
+        self._notebook[slots] = [place.notebook_id for place in places]
+        self._ordinal[slots] = [place.ordinal for place in places]
+        self._day[slots] = [UNKNOWN_DAY if place.day is None else place.day for place in places]
+        self._row[slots] = rows
 
-    def _reserve(self, count: int) -> None:
-        if count <= len(self._id):
+    def _reserve(self, filled: int) -> None:
+        """Make room for ``_count`` slots, of which the first ``filled`` are in use."""
+        if self._count <= len(self._id):
             return
-        capacity = max(count, 2 * len(self._id))
+        capacity = max(self._count, 2 * len(self._id))
         for name in _COLUMNS:
             old = getattr(self, name)
             grown = np.empty(capacity, old.dtype)
-            grown[: self._count] = old[: self._count]
+            grown[:filled] = old[:filled]
             setattr(self, name, grown)
 
     def _keep(self, slots: Slots) -> None:

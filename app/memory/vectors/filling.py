@@ -18,6 +18,7 @@ from app.memory.index.memory_index import MemoryIndex
 from app.memory.vectors import tables
 from app.memory.vectors.sets import VectorSets
 from app.memory.vectors.tables import Waiting
+from app.memory.vectors.text_rows import NO_ROW
 from app.memory.vectors.tidying import Tidying
 from app.memory.vectors.vector_set import VectorSet
 
@@ -274,10 +275,12 @@ class Filling:
     async def _unbuilt(self, target: VectorSet, held: set[bytes]) -> dict[bytes, int]:
         """The next texts of a set that is being built. All chunks are looked at only when those seen are done."""
         if self._queue_of != target.id or not self._queue:
-            places = await self._index.places()
             known = await self._sets.database.read(lambda connection: tables.all_rows(connection, target.id))
-            newest = {place.embed_sha: place.id for place in places}
-            left = sorted((chunk, sha) for sha, chunk in newest.items() if sha not in known and sha not in held)
+            newest: dict[bytes, int] = {}
+            async for places in self._index.places():
+                rows = known.of([place.embed_sha for place in places]).tolist()
+                newest.update((one.embed_sha, one.id) for one, row in zip(places, rows, strict=True) if row == NO_ROW)
+            left = sorted((chunk, sha) for sha, chunk in newest.items() if sha not in held)
             self._queue, self._queue_of = left, target.id
         taken = self._queue[-BATCH_TEXTS:]
         del self._queue[-BATCH_TEXTS:]

@@ -120,7 +120,7 @@ class Importing:
         with date, author, title and tags above them (D80). What such a vector means is the same, so it is taken over.
         """
         texts = [*await self._index.tag_notes(), *self._index.notebooks()]
-        shas = {place.id: place.embed_sha for place in await self._index.places()}
+        shas = {place.id: place.embed_sha async for part in self._index.places() for place in part}
         by_words: dict[bytes, bytes] = {}
         ids = list(shas)
         for begin in range(0, len(ids), CHUNKS_READ):

@@ -25,6 +25,9 @@ GROWTH_ROWS = 4096
 HIGHEST = 1.01
 """No cosine of two vectors of length 1 is higher, whatever was rounded."""
 
+GATHERED = 4
+"""A row that is gathered costs as much time as so many that are read as they lie."""
+
 BLOCK_BYTES = 64 * 1024 * 1024
 """Of the matrix that one multiplication reads; between blocks other threads come to their turn."""
 
@@ -114,7 +117,7 @@ def scores_of(rows: Matrix, query: Vector, wanted: NDArray[np.int64]) -> NDArray
         return scores
     last = int(wanted.max()) + 1
     with np.errstate(all="ignore"):  # of a damaged file; see ``are_cosines``
-        if len(wanted) * 4 < last:
+        if len(wanted) * GATHERED < last:
             for start in range(0, len(wanted), block):
                 np.vecdot(rows[wanted[start : start + block]], query, out=scores[start : start + block])
             return scores

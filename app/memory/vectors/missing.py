@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
 
 from app.memory.index.records import ChunkPlace
 from app.memory.vectors.chunk_table import ChunkTable
+from app.memory.vectors.text_rows import NO_ROW, TextRows
 
 
 class MissingVectors:
@@ -67,18 +70,9 @@ class MissingVectors:
                 yield chunk, sha
 
 
-def columns_of(places: Sequence[ChunkPlace], rows: Mapping[bytes, int]) -> tuple[ChunkTable, MissingVectors]:
-    """All chunks, where the vectors of their texts lie as ``rows`` says, and which have none. Blocking."""
-    table, missing = ChunkTable(), MissingVectors()
-    add_places(table, missing, places, rows)
-    return table, missing
-
-
-def add_places(
-    table: ChunkTable, missing: MissingVectors, places: Sequence[ChunkPlace], rows: Mapping[bytes, int]
-) -> None:
-    """These chunks came."""
-    table.add(places, rows)
-    for place in places:
-        if place.embed_sha not in rows:
-            missing.add(place.id, place.embed_sha)
+def add_places(table: ChunkTable, missing: MissingVectors, places: Sequence[ChunkPlace], rows: TextRows) -> None:
+    """These chunks came; ``rows`` says where the vectors of their texts lie. Blocking where there are many."""
+    found = rows.of([place.embed_sha for place in places])
+    table.add(places, found)
+    for which in np.flatnonzero(found == NO_ROW).tolist():
+        missing.add(places[which].id, places[which].embed_sha)

@@ -20,12 +20,13 @@ from app.memory.index.database import Database, IndexBrokenError
 from app.memory.index.memory_index import MemoryIndex
 from app.memory.index.records import IndexChange
 from app.memory.vectors import tables
-from app.memory.vectors.approximate import MOST_CANDIDATES
+from app.memory.vectors.approximate import MOST_CANDIDATES, pays
 from app.memory.vectors.chunk_table import ChunkTable
 from app.memory.vectors.matrix import are_cosines, best, scores_of
-from app.memory.vectors.missing import MissingVectors, add_places, columns_of
+from app.memory.vectors.missing import MissingVectors, add_places
 from app.memory.vectors.set_files import remove_set, remove_strays
 from app.memory.vectors.tag_rows import TagRows
+from app.memory.vectors.text_rows import NO_TEXTS, TextRows
 from app.memory.vectors.vector_set import VectorSet
 
 log = logging.getLogger(__name__)
@@ -85,7 +86,7 @@ class VectorSets:
     async def open(self) -> None:
         """Open tables and matrices, and look at the chunks of now. The index is open already."""
         await self.database.open()
-        rows: dict[bytes, int] = {}
+        rows = NO_TEXTS
         serving: VectorSet | None = None
         sets = await self.database.read(tables.all_sets)
         for one in sets:
@@ -158,7 +159,7 @@ class VectorSets:
             rows = rows[kept]
         matrix, approximate, marks = serving.rows, serving.approximate, serving.marks
         count = OVER_FETCH * limit
-        if len(rows) <= self._exact_vectors() or count > MOST_CANDIDATES:
+        if count > MOST_CANDIDATES or not pays(len(rows), len(marks), self._exact_vectors()):
             approximate = None
 
         def search() -> list[tuple[int, float]] | None:
@@ -307,7 +308,7 @@ class VectorSets:
         except IndexBrokenError:
             pass
         serving, building, self.building = self.serving, self.building, None
-        await self._look_at_all(None, {})
+        await self._look_at_all(None, NO_TEXTS)
         for one in (serving, building):
             if one is not None:
                 await one.close()
@@ -322,12 +323,12 @@ class VectorSets:
             serving.calibration = found
             self._changed()
 
-    async def _serve(self, chosen: VectorSet, rows: Mapping[bytes, int]) -> None:
+    async def _serve(self, chosen: VectorSet, rows: TextRows) -> None:
         await self.database.write(lambda connection: tables.serve(connection, chosen.id))
         chosen.state = tables.SERVING
         await self._look_at_all(chosen, rows)
 
-    async def _look_at_all(self, serving: VectorSet | None, rows: Mapping[bytes, int]) -> None:
+    async def _look_at_all(self, serving: VectorSet | None, rows: TextRows) -> None:
         """Make the columns of chunks from the index, and let this set serve.
 
         What changes while the index is read is done again afterwards. Until then everything is answered as before.
@@ -335,8 +336,9 @@ class VectorSets:
         while True:
             renewals, self._changes = self._renewals, []
             try:
-                places = await self._index.places()
-                table, missing = await asyncio.to_thread(columns_of, places, rows)
+                table, missing = ChunkTable(), MissingVectors()
+                async for places in self._index.places():
+                    await asyncio.to_thread(add_places, table, missing, places, rows)
                 changes = self._changes
             finally:
                 self._changes = None
@@ -379,7 +381,7 @@ class VectorSets:
         self._table.remove(change.removed)
         for chunk in change.removed:
             self._missing.remove(chunk)
-        add_places(self._table, self._missing, change.added, {})
+        add_places(self._table, self._missing, change.added, NO_TEXTS)
         self._changed()
 
     def _forget_all(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from app.memory.embedders.embedder import Calibration, Vector
 from app.memory.index.database import Tables
+from app.memory.vectors.text_rows import TextRows
 
 SCHEMA = """
 -- state: 'building' (not searched yet), 'serving' (one at most), 'old' (to be removed)
@@ -32,7 +33,8 @@ CREATE TABLE waiting (                          -- texts whose embedding failed:
 ) WITHOUT ROWID;
 """
 
-VECTOR_TABLES = Tables("vectors", SCHEMA, 1, 0x56435056)  # "VCPV"
+VECTOR_TABLES = Tables("vectors", SCHEMA, 1, 0x56435056, mapped_bytes=0)  # "VCPV"
+# Reading all rows at the start would leave most of the file mapped, vectors too, of which nothing is read there.
 
 BUILDING, SERVING, OLD = "building", "serving", "old"
 
@@ -122,10 +124,9 @@ def known_rows(connection: sqlite3.Connection, set_id: int, shas: Iterable[bytes
     return found
 
 
-def all_rows(connection: sqlite3.Connection, set_id: int) -> dict[bytes, int]:
+def all_rows(connection: sqlite3.Connection, set_id: int) -> TextRows:
     """The rows of all texts of a set."""
-    rows = connection.execute("SELECT sha, row FROM vectors WHERE set_id = ? ORDER BY row", (set_id,))
-    return {bytes(sha): int(row) for sha, row in rows}
+    return TextRows(connection.execute("SELECT sha, row FROM vectors WHERE set_id = ? ORDER BY row", (set_id,)))
 
 
 def add_vectors(connection: sqlite3.Connection, set_id: int, rows: Mapping[bytes, tuple[int, Vector]]) -> None:

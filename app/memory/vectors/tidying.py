@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 
+import numpy as np
+
 from app.errors import VcpError
 from app.memory.embedders.calibration import measured
 from app.memory.embedders.embedder import Embedder, Vector
@@ -114,13 +116,14 @@ class Tidying:
 
     async def _sweep(self, serving: VectorSet) -> None:
         rows = await self._sets.database.read(lambda connection: tables.all_rows(connection, serving.id))
-        needed = {place.embed_sha for place in await self._index.places()}
-        needed |= {embedded_sha(tag) for tag in await self._index.tag_notes()} | self._sets.asked_texts
-        orphans = frozenset(sha for sha in rows if sha not in needed)
+        needed = [rows.of([place.embed_sha for place in part]) async for part in self._index.places()]
+        texts = {embedded_sha(tag) for tag in await self._index.tag_notes()} | self._sets.asked_texts
+        unneeded = rows.besides(np.concatenate([*needed, rows.of(list(texts))]))
+        orphans = frozenset(unneeded)
         before = self._orphans if self._orphans_of == serving.id else frozenset()
         gone = [sha for sha in orphans if sha in before][: max(SWEPT_LEAST, len(rows) // SWEPT_SHARE)]
         if gone:
-            await serving.remove({sha: rows[sha] for sha in gone})
+            await serving.remove({sha: unneeded[sha] for sha in gone})
             log.info("memory: %d vectors of texts that are gone were removed", len(gone))
         self._orphans, self._orphans_of = orphans.difference(gone), serving.id
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.errors import VcpError, both
 from app.memory.embedders.embedder import Calibration, Matrix, Vector
@@ -17,6 +18,7 @@ from app.memory.index.database import Database, IndexUnavailableError
 from app.memory.vectors import tables
 from app.memory.vectors.approximate import ApproximateIndex, Marks, mark_of
 from app.memory.vectors.matrix import MatrixFile
+from app.memory.vectors.text_rows import TextRows
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +77,7 @@ class VectorSet:
         """Bytes of the matrix."""
         return self._matrix.capacity * 4 * self.dimension
 
-    async def open(self) -> dict[bytes, int]:
+    async def open(self) -> TextRows:
         """Map the matrix, made anew from the tables where it is not what they say; the row of every text.
 
         Raises OSError when there is no room for it.
@@ -83,11 +85,10 @@ class VectorSet:
         rows = await self._database.read(lambda connection: tables.all_rows(connection, self.id))
         await asyncio.to_thread(self._open_file)
         self.count = len(rows)
-        used = np.fromiter(rows.values(), np.int64, len(rows))
-        self._next = int(used.max()) + 1 if len(used) else 0
-        self._mark(rows)
-        self._free = np.setdiff1d(np.arange(self._next), used).tolist()
-        if not await self._is_sound(used):
+        self._next = int(rows.rows.max(initial=-1)) + 1
+        self._mark(rows.rows, rows.marks)
+        self._free = np.flatnonzero(self.marks == 0).tolist()
+        if not await self._is_sound():
             log.warning("memory: the matrix of vector set %d is made anew from its tables", self.id)
             await self._rebuild()
         return rows
@@ -133,7 +134,7 @@ class VectorSet:
             self._free, self._next = free, following
             self.count += len(new)
             placed = {sha: row for sha, (row, _) in new.items()}
-            self._mark(placed)
+            self._mark(np.array(list(placed.values()), np.int64), np.array([mark_of(sha) for sha in placed], np.uint64))
             return known | placed
 
     async def remove(self, rows: Mapping[bytes, int]) -> None:
@@ -149,13 +150,12 @@ class VectorSet:
         wanted = list(shas)
         return await self._database.read(lambda connection: tables.known_rows(connection, self.id, wanted))
 
-    def _mark(self, rows: Mapping[bytes, int]) -> None:
+    def _mark(self, rows: NDArray[np.int64], marks: Marks) -> None:
         if self._next > len(self._marks):
             grown = np.zeros(max(self._next, len(self._marks) * 5 // 4), np.uint64)
             grown[: len(self._marks)] = self._marks
             self._marks = grown
-        for sha, row in rows.items():
-            self._marks[row] = mark_of(sha)
+        self._marks[rows] = marks
 
     def _close_file(self) -> None:
         with self._lock:
@@ -177,12 +177,12 @@ class VectorSet:
                 self._cut = True
             self._matrix.write(vectors)
 
-    async def _is_sound(self, used: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
+    async def _is_sound(self) -> bool:
         if self._next > self._matrix.capacity:
             return False
-        ordered = np.sort(used)
-        step = max(1, len(ordered) // CHECKED_ROWS)
-        looked_at = [*ordered[::step].tolist(), *ordered[-1:].tolist()]
+        used = np.flatnonzero(self.marks)
+        step = max(1, len(used) // CHECKED_ROWS)
+        looked_at = [*used[::step].tolist(), *used[-1:].tolist()]
         kept = await self._database.read(lambda connection: self._in_rows(connection, looked_at))
         return all(np.array_equal(vector, self._matrix.rows[row]) for row, vector in kept.items())
 

@@ -57,7 +57,7 @@ def test_the_old_index_answers_until_the_new_one_is_whole_and_every_chunk_is_tol
             assert seen == [5]
             assert renewed == [0]
             assert {chunk.id for change in changes for chunk in change.added} == {
-                place.id for place in await index.places()
+                place.id async for part in index.places() for place in part
             }
             assert index.notebooks()["小克"].generation > generation
             assert len(await found(index, "行星")) == 6

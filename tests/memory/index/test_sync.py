@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.memory.index import note_files
+from app.memory.index import memory_index, note_files
 from app.memory.index.database import IndexBrokenError
 from app.memory.index.doctor import faults_of, words_are_whole
 from app.memory.index.memory_index import MemoryIndex
@@ -244,14 +244,14 @@ def test_a_moved_note_keeps_the_hashes_of_its_chunks(home: Home) -> None:
 
     async def main() -> None:
         async with home.synced() as (index, sync):
-            shas = {place.embed_sha for place in await index.places()}
+            shas = {place.embed_sha async for part in index.places() for place in part}
             index.changed(changes.append)
             target = home.root / "小克的知识" / "归档.md"
             target.parent.mkdir()
             path.replace(target)
             sync.glance()
             await sync.settled()
-            assert {place.embed_sha for place in await index.places()} == shas
+            assert {place.embed_sha async for part in index.places() for place in part} == shas
             assert await found(index, "归档") == ["小克的知识/归档.md"]  # file names are matched by words
             assert frozenset().union(*(change.notebooks for change in changes)) == {"小克", "小克的知识"}
 
@@ -268,19 +268,41 @@ def test_only_chunks_that_are_new_come_and_only_those_that_are_old_go(home: Home
 
     async def main() -> None:
         async with home.synced() as (index, sync):
-            before = {place.id: place for place in await index.places()}
+            before = {place.id: place async for part in index.places() for place in part}
             assert len(before) > 10
             index.changed(changes.append)
             texts[30] += "多了一句话。"
             home.write("小克/长.md", "\n".join(texts))
             sync.glance()
             await sync.settled()
-            after = {place.id: place for place in await index.places()}
+            after = {place.id: place async for part in index.places() for place in part}
             (change,) = changes
             assert {place.id for place in change.added} == after.keys() - before.keys()
             assert set(change.removed) == before.keys() - after.keys()
             assert 1 <= len(change.added) <= 2
         assert await home.once() == await home.clean()
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_all_chunks_are_told_once_in_parts_of_any_size(home: Home, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    for number in range(7):
+        home.write(f"小克/{number}.txt", NOTE.replace("安静", f"安静{number}"))
+    monkeypatch.setattr(memory_index, "PLACES", size)
+
+    async def main() -> None:
+        async with home.synced() as (index, _):
+            await index.write(removed=["小克/3.txt"])
+            parts = [part async for part in index.places()]
+            assert all(0 < len(part) <= size for part in parts)
+            told = [(place.id, place.note_id, place.embed_sha) for part in parts for place in part]
+            assert told == await index.database.read(
+                lambda connection: connection.execute(
+                    "SELECT id, note_id, embed_sha FROM chunks ORDER BY id"
+                ).fetchall()
+            )
+            assert len(told) == 6
 
     run(main())
 
@@ -327,7 +349,7 @@ def test_links_are_not_followed(home: Home, tmp_path: Path) -> None:
             sync.look(["链接/secret.txt", "小克/b.txt", "../outside/secret.txt", "小克/\0.txt"])
             await sync.settled()
             assert await found(index, "机密内容") == ["小克/a.txt"]
-            assert len(await index.places()) == 1
+            assert len([place async for part in index.places() for place in part]) == 1
 
     run(main())
 
@@ -437,7 +459,7 @@ def test_a_full_disk_loses_nothing(home: Home) -> None:
             sync.glance()
             await sync.settled()
             assert sync.health() == ""
-            assert len(await index.places()) > 40
+            assert len([place async for part in index.places() for place in part]) > 40
         assert await home.once() == await home.clean()
 
     run(main())
@@ -492,7 +514,7 @@ def test_damage_that_only_questions_meet_is_healed_too(home: Home) -> None:
                 await index.database.checkpoint()
                 harm()
                 with pytest.raises(IndexBrokenError):
-                    await index.places()
+                    assert [part async for part in index.places()]
                 await sync.settled()
                 assert len(await found(index, "行星")) == 20
             assert await home.once() == await home.clean()

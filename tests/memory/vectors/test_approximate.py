@@ -49,6 +49,25 @@ def test_a_picture_finds_what_is_near_and_honours_what_changed_since(tmp_path: P
     assert len(chosen) < 400
 
 
+@pytest.mark.parametrize(
+    ("wanted", "rows", "approximately"),
+    [
+        (200_000, 200_000, False),
+        (200_001, 200_001, True),
+        (150_000, 200_000, False),  # all of them are read as they lie
+        (50_000, 800_000, False),
+        (50_001, 800_000, True),  # scattered rows take four times as long
+        (60_000, 1_000_000, False),  # the lists that are read hold too few of these
+        (100_000, 1_000_000, True),
+        (200_001, 10_000_000, True),
+    ],
+)
+def test_a_filter_is_searched_approximately_where_exactly_takes_longer(
+    wanted: int, rows: int, approximately: bool
+) -> None:
+    assert approximate.pays(wanted, rows, 200_000) is approximately
+
+
 @pytest.mark.parametrize("damage", [b"", b"IwSq" + b"\xff" * 400, None])
 def test_a_damaged_picture_is_not_given_to_the_library(tmp_path: Path, damage: bytes | None) -> None:
     matrix(tmp_path, 500)

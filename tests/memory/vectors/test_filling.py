@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from app.memory.embedders.embedder import Embedded
+from app.memory.index import memory_index
+from app.memory.index.records import ChunkPlace
 from app.memory.vectors import sets as sets_module
 from app.memory.vectors import tables, tidying
 from app.memory.vectors.filling import LONGEST_PAUSE_SECONDS
@@ -46,7 +48,8 @@ def test_an_index_made_anew_costs_no_vector_however_many_there_are(
 def test_changes_that_come_while_all_chunks_are_read_are_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A set that begins to serve reads the whole index, which goes on changing meanwhile."""
+    """A set that begins to serve reads the whole index, a part at a time, and it goes on changing meanwhile."""
+    monkeypatch.setattr(memory_index, "PLACES", 1)
 
     async def test() -> None:
         async with installed(tmp_path) as part:
@@ -56,11 +59,11 @@ def test_changes_that_come_while_all_chunks_are_read_are_not_lost(
             part.embedder[0] = Counting("new/1")
             read, meanwhile = part.index.places, [{"小克/1.txt": None, "诺瓦/1.txt": COOK}]
 
-            async def slowly() -> object:
-                places = await read()
-                if part.sets.building is not None and part.sets.building.count >= 5 and meanwhile:
-                    await part.write(meanwhile.pop())
-                return places
+            async def slowly() -> AsyncIterator[list[ChunkPlace]]:
+                async for places in read():
+                    if part.sets.building is not None and part.sets.building.count >= 5 and meanwhile:
+                        await part.write(meanwhile.pop())
+                    yield places
 
             monkeypatch.setattr(part.index, "places", slowly)
             await part.fill()
@@ -187,7 +190,7 @@ def test_vectors_of_texts_that_are_gone_go_after_a_while_and_only_some_at_a_time
             assert len(counting.asked) == 7
             assert len(await found(part, "散步")) == 4
             rows = await part.sets.database.read(lambda connection: tables.all_rows(connection, serving.id))
-            assert sorted(rows.values()) == [0, 1, 2, 3]  # rows are used again
+            assert sorted(rows.rows.tolist()) == [0, 1, 2, 3]  # rows are used again
 
     asyncio.run(test())
 
@@ -240,7 +243,7 @@ def test_whoever_asks_and_goes_away_leaves_no_row_that_two_texts_share(tmp_path:
             assert serving is not None
             await part.sets.of_texts(["最后"])
             rows = await part.sets.database.read(lambda connection: tables.all_rows(connection, serving.id))
-            assert len(set(rows.values())) == len(rows)
+            assert len(set(rows.rows.tolist())) == len(rows)
             texts = ["最后", *(f"名字{turns}" for turns in range(12))]
             vectors = await part.sets.of_texts(texts)
             own = await part.embedder[0].embed_passages({text: text for text in texts})

@@ -43,7 +43,7 @@ async def check(folder: Path, model: str) -> None:
             if one is None:
                 continue
             rows = await part.sets.database.read(lambda connection, one=one: tables.all_rows(connection, one.id))
-            assert len(set(rows.values())) == len(rows) == one.count
+            assert len(set(rows.rows.tolist())) == len(rows) == one.count
             kept = await part.sets.database.read(
                 lambda connection, one=one: tables.vectors_in_rows(connection, one.id, 0, 10**6)
             )
@@ -54,7 +54,8 @@ async def check(folder: Path, model: str) -> None:
         assert part.sets.serving.signature.startswith(model)
         assert part.sets.building is None
         assert not len(part.sets.missing)
-        texts = await part.index.embedded_texts([place.id for place in await part.index.places()])
+        chunks = [place.id async for places in part.index.places() for place in places]
+        texts = await part.index.embedded_texts(chunks)
         own = await embedder.embed_passages({str(chunk): text for chunk, text in texts.items()})
         rows = await part.sets.serving.rows_of([embedded_sha(text) for text in texts.values()])
         assert len(rows) == NOTES
