@@ -11,7 +11,7 @@ stray ``Note:`` swallows the setting below it; that is the one thing not kept.)
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.config.problem import Problem
@@ -37,7 +37,7 @@ _TAIL = re.compile(rf"[{_INLINE}]*+(?:[#\n]|\Z)")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One assignment; ``line`` is the line of its key, counted from 1.
+    """One assignment; ``line`` is the line of its key, counted from 1, ``last_line`` that on which its value ends.
 
     ``closed`` is false when the value opens a quote that its line never closes. That is no fault to the grammar, but a
     file that somebody is just writing looks like it.
@@ -47,6 +47,7 @@ class Entry:
     value: str
     line: int
     closed: bool = True
+    last_line: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def parse(text: str) -> list[Entry]:
             line += text.count("\n", counted, start)
             counted = start
             value, position, closed = _value(text, head.end())
-            entries.append(Entry(head[1], value, line, closed))
+            entries.append(Entry(head[1], value, line, closed, line + text.count("\n", start, position)))
         # What is left of the line is a comment, or a line that is no assignment.
         newline = text.find("\n", position)
         position = len(text) if newline < 0 else newline + 1
