@@ -1,6 +1,6 @@
 """The agents of AgentAssistant in its ``config.env``: read, and written so that every reader reads the same (7.5, 8.2).
 
-``AGENT_<BASE>_MODEL_ID`` and ``_CHINESE_NAME`` make an agent; base names are upper case, since others load nothing (D67).
+``AGENT_<BASE>_MODEL_ID`` and ``_CHINESE_NAME`` make an agent; base names are upper case: others load nothing (D67).
 
 The grammar of env files gives a backslash before a quote back as it is written, but editors have written ``\\"`` for a
 quote (B44). So values are written without such a pair wherever the grammar has another way, and a value whose quotes

@@ -122,7 +122,9 @@ def _check(rows: Sequence[MapRow]) -> None:
         raise BadRequestError(both(f"最多 {MAX_ROWS} 个 Agent", f"at most {MAX_ROWS} agents"))
     for row in rows:
         if not row.alias or row.alias.startswith(NOTE) or set("{}\r\n") & set(row.alias) or len(row.alias) > 200:
-            raise BadRequestError(both(f"名称 {row.alias[:80]!r} 不可用", f"the name {row.alias[:80]!r} cannot be used"))
+            raise BadRequestError(
+                both(f"名称 {row.alias[:80]!r} 不可用", f"the name {row.alias[:80]!r} cannot be used")
+            )
         if not row.file.strip() or len(row.file) > 1000:
             raise BadRequestError(both(f"{row.alias} 没有文件", f"{row.alias} has no file"))
     if again := repeated(rows):

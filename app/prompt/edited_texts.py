@@ -131,7 +131,7 @@ class EditedTexts:
         return write_edited(target, text, expected, edit_lock(self._home))
 
     def create(self, path: str, text: str = "") -> None:
-        """Make a new file, with its folders; raises FileExistsAlreadyError when there is one, BadRequestError, OSError."""
+        """Make a new file, with its folders; FileExistsAlreadyError when there is one, BadRequestError, OSError."""
         target = self._path(path)
         _check_size(target, text)
         self._make_folder(target)
@@ -152,7 +152,7 @@ class EditedTexts:
             sync_folder(source.parent)
 
     def delete(self, path: str, now: datetime, keep_days: int) -> str:
-        """Move a file to the trash and return the name of the deletion; what is older than ``keep_days`` goes for good."""
+        """Move a file to the trash and return the deletion's name; those older than ``keep_days`` go for good."""
         source = self._path(path)
         if not source.is_file():
             raise _missing(path)
@@ -210,7 +210,9 @@ class EditedTexts:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise BadRequestError(both("同名文件占用了文件夹的位置", "a file stands where the folder would be")) from None
+            raise BadRequestError(
+                both("同名文件占用了文件夹的位置", "a file stands where the folder would be")
+            ) from None
 
     def _deletions(self) -> list[str]:
         try:
@@ -262,7 +264,10 @@ def _is_part(part: str) -> bool:
 def _check_size(target: Path, text: str) -> None:
     if len(text.encode("utf-8", "replace")) > MAX_FILE_BYTES:
         raise FileTooLargeError(
-            both(f"{target.name} 超过 {MAX_FILE_BYTES} 字节", f"{target.name} would have more than {MAX_FILE_BYTES} bytes")
+            both(
+                f"{target.name} 超过 {MAX_FILE_BYTES} 字节",
+                f"{target.name} would have more than {MAX_FILE_BYTES} bytes",
+            )
         )
 
 

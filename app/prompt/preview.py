@@ -7,7 +7,7 @@ filled later. What nothing fills is marked as unknown.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -84,9 +84,7 @@ class LookedFor:
         return {}
 
 
-async def previewed(
-    engine: PromptEngine, unasked: Sequence[LookedFor], text: str, *, role: str, model: str
-) -> Preview:
+async def previewed(engine: PromptEngine, unasked: Sequence[LookedFor], text: str, *, role: str, model: str) -> Preview:
     """Expand ``text`` as a message of ``role`` for ``model`` and mark what is left.
 
     ``unasked`` are those sources of ``engine`` that are only looked for. Raises PromptLimitError.
@@ -96,8 +94,7 @@ async def previewed(
     whole = result.join()
     later = {found: source.name for source in unasked for found in source.found}
     for found in sorted(later, key=len, reverse=True):
-        name = later[found]
-        result = result.replace_literals((found,), lambda f=found, n=name: (Piece(f, LATER + n, Trust.OPERATOR),), NOT_DATA)
+        result = result.replace_literals((found,), _left(found, LATER + later[found]), NOT_DATA)
     unknown: dict[str, None] = {}
 
     def resolve(match: re.Match[str]) -> tuple[Piece, ...] | None:
@@ -114,6 +111,12 @@ async def previewed(
         result = result.replace(_LEFT, resolve, NOT_DATA)
     pieces, cut = _shown(result.pieces)
     return Preview(pieces, estimated_tokens(whole), len(whole), cut, tuple(later), tuple(unknown))
+
+
+def _left(text: str, source: str) -> Callable[[], Sequence[Piece]]:
+    """What puts a placeholder back where it was, marked."""
+    pieces = (Piece(text, source, Trust.OPERATOR),)
+    return lambda: pieces
 
 
 def _shown(pieces: Sequence[Piece]) -> tuple[tuple[ShownPiece, ...], bool]:

@@ -30,9 +30,7 @@ async def prompt_preview(services: Services, text: str, *, role: str, model: str
     No plugin runs and, without ``recall``, no memory is searched. Raises PromptLimitError.
     """
     asked = (StaticPlugins, NodePlaceholders, *((RecallSource,) if recall else ()))
-    sources = [
-        source if isinstance(source, asked) else LookedFor(source) for source in services.placeholder_sources()
-    ]
+    sources = [source if isinstance(source, asked) else LookedFor(source) for source in services.placeholder_sources()]
     engine = prompt_engine(
         services.in_force,
         services.prompt_files,
@@ -48,7 +46,7 @@ async def prompt_preview(services: Services, text: str, *, role: str, model: str
 async def placeholders_of_now(services: Services) -> list[PlaceholderLine]:
     """Everything that can stand in a prompt now, each text once."""
     tools = services.mcp.described_tools.specs()
-    groups = [group.name for group in services.mcp.tool_groups.of_now().groups]
+    groups = list(services.mcp.tool_groups.of_now().groups)
     in_memory = [
         *variable_lines(services.config.families),
         *built_in_lines(),

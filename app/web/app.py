@@ -17,6 +17,9 @@ from app.services import Services
 from app.services.mcp_http import McpHttp
 from app.services.mcp_shelves import give_shelves
 from app.web.addresses import client_address
+from app.web.admin.agent_assistant import AgentAssistantRoutes
+from app.web.admin.prompt_files import PromptFilesRoutes
+from app.web.admin.tool_lists import ToolListRoutes
 from app.web.admin_access import AdminAccess
 from app.web.admission import Admission, LimitsOfNow, admission
 from app.web.approvals import approvals_routes
@@ -100,7 +103,8 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     mcp = McpRoutes(services, blocks, mcp_http)
     further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services), DailyNotesRoutes(services))
     memory_files = MemoryFilesRoutes(services)
-    routes = _Routes(app, own, lambda: (*further, memory_files, *services.routes))
+    prompts = (PromptFilesRoutes(services), ToolListRoutes(services), AgentAssistantRoutes(services))
+    routes = _Routes(app, own, lambda: (*further, memory_files, *prompts, *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
     routes.gate = Gate(
         CutOff(
