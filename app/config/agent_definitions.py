@@ -204,8 +204,8 @@ def _lines(values: Mapping[str, str]) -> Sequence[str]:
 def _quoted(key: str, value: str) -> str:
     plain = '"' + value.replace("\r", "\\r").replace("\n", "\\n") + '"'
     escaped = '"' + re.sub(r'([\\"])', r"\\\1", value).replace("\r", "\\r").replace("\n", "\\n") + '"'
-    first = () if any(mark in value for mark in '"\\') else (plain,)
-    for written in (*first, dotenv.quote(value), escaped):
+    simple = plain if not any(mark in value for mark in '"\\') else None
+    for written in (simple, dotenv.quote(value), escaped):
         if written is not None and _reads_as(written, value):
             return written
     raise BadRequestError(

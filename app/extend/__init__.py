@@ -35,7 +35,7 @@ from app.extend.events import (
     TurnStarted,
 )
 from app.extend.memory import MemorySearch, PluginMemory, Remembered
-from app.extend.pages import PageGroup, PanelPage, SearchHit
+from app.extend.pages import PageGroup, PageVisit, PanelPage, PluginPage, SearchHit
 from app.extend.plugins import (
     InProcessPlugin,
     PluginChat,
@@ -155,6 +155,7 @@ __all__ = [
     "OfferedTemplate",
     "Outcome",
     "PageGroup",
+    "PageVisit",
     "PanelPage",
     "PathKey",
     "PatientSource",
@@ -170,6 +171,7 @@ __all__ = [
     "PluginEmbeddings",
     "PluginInform",
     "PluginMemory",
+    "PluginPage",
     "PluginProgress",
     "PluginPush",
     "PluginShelfChanged",
