@@ -84,9 +84,13 @@ def file_lines(home: Path) -> Iterator[PlaceholderLine]:
     """Lists of emoji and presets of VCPTavern, which are files; blocks."""
     for name in _first(_stems(home / LISTS_FOLDER, ".txt")):
         yield PlaceholderLine("{{" + name + "}}", "emoji", "表情包列表", "a list of emoji")
-    presets = sorted({name for folder in _PRESET_FOLDERS for name in _stems(home / folder, ".json")})
-    for name in _first(presets):
+    for name in _first(preset_names(home)):
         yield PlaceholderLine("{{VCPTavern::" + name + "}}", "preset", f"注入预设 {name}", f"injects the preset {name}")
+
+
+def preset_names(home: Path) -> list[str]:
+    """Presets of VCPTavern by name; blocks."""
+    return sorted({name for folder in _PRESET_FOLDERS for name in _stems(home / folder, ".json")})
 
 
 def built_in_lines() -> Iterator[PlaceholderLine]:

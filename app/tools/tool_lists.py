@@ -8,7 +8,6 @@ name is its command's identifier, else its plugin's; where several plugins have 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +40,11 @@ class ListedTool:
     example: str
 
     @property
+    def names(self) -> tuple[str, str, str]:
+        """What it is called in stored choices; the reference calls a command without an identifier by its plugin."""
+        return self.full_name, self.name, self.plugin
+
+    @property
     def full_name(self) -> str:
         """A name that no other plugin's command has."""
         return f"{self.plugin}::{self.name}"
@@ -55,12 +59,12 @@ class ToolChoice:
 
     def chosen(self, tools: Iterable[ListedTool]) -> list[ListedTool]:
         """The tools that are selected, by plugin and in the order of its commands."""
-        wanted = [tool for tool in tools if tool.name in self.selected or tool.full_name in self.selected]
+        wanted = [tool for tool in tools if not self.selected.isdisjoint(tool.names)]
         return sorted(wanted, key=lambda tool: tool.plugin)
 
     def description(self, tool: ListedTool) -> str:
         """What the list says of a tool."""
-        return self.descriptions.get(tool.full_name, self.descriptions.get(tool.name, tool.description))
+        return next((self.descriptions[name] for name in tool.names if name in self.descriptions), tool.description)
 
 
 def listed_tools(specs: Mapping[str, ToolSpec]) -> list[ListedTool]:
@@ -71,12 +75,6 @@ def listed_tools(specs: Mapping[str, ToolSpec]) -> list[ListedTool]:
         if spec.origin != GROUPS
         for command in spec.commands
     ]
-
-
-def names_in_a_choice(tools: Sequence[ListedTool]) -> list[str]:
-    """The name of each tool in a stored choice: the plain one where no other tool has it."""
-    count = Counter(tool.name for tool in tools)
-    return [tool.name if count[tool.name] == 1 else tool.full_name for tool in tools]
 
 
 def read_choice(body: Mapping[str, Json]) -> ToolChoice:

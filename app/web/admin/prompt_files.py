@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
@@ -18,6 +18,7 @@ from app.extend import DeclaredRoute, Json
 from app.prompt import agent_map_file
 from app.prompt.agent_map_file import MapRow
 from app.prompt.edited_texts import EditedTexts, folder_structure
+from app.prompt.preview import MAX_TEXT_CHARS
 from app.services import Services
 from app.services.prompt_preview import placeholders_of_now, prompt_preview
 from app.web.admin.bodies import (
@@ -29,6 +30,7 @@ from app.web.admin.bodies import (
     text_of,
 )
 from app.web.errors import JsonResponse
+from app.web.panel.language import language_of
 
 PREVIEW_ROLES = ("system", "user")
 SAVED = both("已保存，下一次对话生效", "Saved; the next chat uses it")
@@ -175,11 +177,17 @@ class PromptFilesRoutes:
             admin_route(f"{path}/restore", restore, "POST"),
         )
 
-    async def _placeholders(self, _request: Request) -> Response:
+    async def _placeholders(self, request: Request) -> Response:
+        chinese = language_of(request) == "zh"
         lines = await placeholders_of_now(self._services)
         return JsonResponse(
             [
-                {"label": line.text, "detail": both(line.chinese, line.english), "apply": line.text, "kind": line.kind}
+                {
+                    "label": line.text,
+                    "detail": line.chinese if chinese else line.english,
+                    "apply": line.text,
+                    "kind": line.kind,
+                }
                 for line in lines
             ]
         )
@@ -188,7 +196,7 @@ class PromptFilesRoutes:
         body = await json_object(request)
         preview = await prompt_preview(
             self._services,
-            content_of(body, "text")[:1_000_000],
+            preview_text(body),
             role=preview_role(body.get("role")),
             model=preview_model(body.get("model")),
             recall=body.get("recall") is True,
@@ -206,6 +214,18 @@ class PromptFilesRoutes:
                 "unknown": list(preview.unknown),
             }
         )
+
+
+def preview_text(body: Mapping[str, Json]) -> str:
+    """The text to preview; raises BadRequestError without one, and for one that is too long."""
+    text = content_of(body, "text")
+    if len(text) > MAX_TEXT_CHARS:
+        raise BadRequestError(
+            both(
+                f"超过 {MAX_TEXT_CHARS} 个字符，无法预览", f"more than {MAX_TEXT_CHARS} characters cannot be previewed"
+            )
+        )
+    return text
 
 
 def preview_role(value: Json) -> str:

@@ -10,18 +10,30 @@ from app.extend import DeclaredRoute, PanelPage
 from app.services import Services
 from app.web.admin_access import LoginAttempts
 from app.web.panel.actions import ActionsPart
+from app.web.panel.agent_assistant import AgentAssistantPart
+from app.web.panel.agents import AgentsPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
 from app.web.panel.news import NewsPart
 from app.web.panel.plugin_pages import PluginPagesPart
+from app.web.panel.preprocessors import PreprocessorsPart
 from app.web.panel.search import SearchPart
 from app.web.panel.sessions import Sessions
 from app.web.panel.static import PREFIX, Assets
+from app.web.panel.tavern import TavernPart
+from app.web.panel.tool_lists import ToolListsPart
+from app.web.panel.variables import VariablesPart
 
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
     NewsPart,
     PluginPagesPart,
+    AgentsPart,
+    VariablesPart,
+    TavernPart,
+    PreprocessorsPart,
+    ToolListsPart,
+    AgentAssistantPart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""
 

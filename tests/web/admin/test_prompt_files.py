@@ -315,7 +315,7 @@ def test_all_placeholders_of_now_are_listed_with_where_they_come_from(tmp_path: 
     admin.write("Plugin/EmojiListGenerator/generated_lists/猫表情包.txt", "a.png")
 
     async def main() -> None:
-        answer = await admin.get("/admin_api/panel/placeholders")
+        answer = await admin.get("/admin_api/panel/placeholders", ("accept-language", "en"))
         lines = {line["label"]: line for line in answer.json}
         assert {
             "{{Nova}}", "{{VarHome}}", "{{TarSys}}", "{{SarPrompt1}}", "{{Date}}", "{{VCPAllTools}}",
@@ -357,7 +357,7 @@ def test_a_preview_shows_where_text_comes_from_and_what_nobody_fills(tmp_path: P
         loop = {"text": "{{Nova}}"}
         admin.write("Agent/Nova.txt", "{{Nova}}")
         assert "Circular" in (await admin.post("/admin_api/panel/prompt-preview", loop)).json["pieces"][0]["text"]
-        for bad in ({}, {"text": 3}, []):
+        for bad in ({}, {"text": 3}, [], {"text": "x" * 1_000_001}):
             assert (await admin.post("/admin_api/panel/prompt-preview", bad)).status == 400
 
     run(main())
