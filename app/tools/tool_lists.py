@@ -8,7 +8,7 @@ name is its command's identifier, else its plugin's; where several plugins have 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -32,8 +32,13 @@ class Administrator:
         )
 
     async def ask(self, method: str, path: str, *headers: tuple[str, str], data: bytes = b"") -> Answered:
-        """``path`` is decoded once, as servers do."""
-        return await ask(self.app, method, unquote(path), LOGIN, *headers, blocks=[data] if data else [])
+        """``path`` is decoded once, as servers do; what stands behind a ``?`` is its query."""
+        path, _, query = path.partition("?")
+
+        async def with_query(scope: Any, receive: Any, send: Any) -> None:
+            await self.app({**scope, "query_string": query.encode()}, receive, send)
+
+        return await ask(with_query, method, unquote(path), LOGIN, *headers, blocks=[data] if data else [])
 
     def write(self, name: str, text: str | bytes) -> Path:
         path = self.home / name
