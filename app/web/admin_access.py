@@ -122,12 +122,14 @@ class AdminAccess:
             )
             title = "Service Unavailable: Admin credentials not configured."
             return admin_error(503, title, explained, as_json=as_json)
+        if path != LOGIN_PATH and not self.by_login(headers):
+            refusal = self._without_login(path, method, headers, address, (name, password), as_json=as_json)
+            if refusal is not None:
+                return refusal
         if method not in _SAFE_METHODS and not _from_own_pages(headers):
             explained = both("拒绝其他网站发起的请求", "requests of other sites change nothing here")
             return admin_error(403, "Forbidden", explained, as_json=as_json)
-        if path == LOGIN_PATH or self.by_login(headers):
-            return None
-        return self._without_login(path, method, headers, address, (name, password), as_json=as_json)
+        return None
 
     def _without_login(
         self, path: str, method: str, headers: Headers, address: str, right: tuple[str, str], *, as_json: bool
@@ -141,7 +143,7 @@ class AdminAccess:
             retry = {"Retry-After": str(math.ceil(wait))}
             return admin_error(429, "Too Many Requests", explained, as_json=as_json, headers=retry)
         given = _given(headers)
-        if given is None and _opens_page(path, method, headers):
+        if given is None and not as_json and _opens_page(method, headers):
             return RedirectResponse(f"{LOGIN_PATH}?{urlencode({'next': path})}", 303, {"Cache-Control": "no-store"})
         if given is None or not _right(given, *right):
             if given is not None:
@@ -156,9 +158,9 @@ class AdminAccess:
         return None
 
 
-def _opens_page(path: str, method: str, headers: Headers) -> bool:
+def _opens_page(method: str, headers: Headers) -> bool:
     """True when a person's browser is about to show what it gets here."""
-    if method not in _SAFE_METHODS or path.startswith("/admin_api") or "hx-request" in headers:
+    if method not in _SAFE_METHODS or "hx-request" in headers:
         return False
     mode = headers.get("sec-fetch-mode")
     return mode == "navigate" if mode is not None else "text/html" in headers.get("accept", "").lower()

@@ -21,7 +21,7 @@ def language_of(request: Request) -> str:
     for place, part in enumerate(request.headers.get("accept-language", "")[:_MAX_HEADER].split(",")):
         name, _, weight = part.strip().lower().partition(";q=")
         found = name.partition("-")[0]
-        if found in LANGUAGES:
+        if found in LANGUAGES and _weight(weight) > 0:
             weighed.append((-_weight(weight), place, found))
     return min(weighed)[2] if weighed else LANGUAGES[0]
 

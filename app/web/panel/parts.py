@@ -15,6 +15,7 @@ from app.web.panel.agents import AgentsPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
 from app.web.panel.news import NewsPart
+from app.web.panel.playground import PlaygroundPart
 from app.web.panel.plugin_pages import PluginPagesPart
 from app.web.panel.preprocessors import PreprocessorsPart
 from app.web.panel.search import SearchPart
@@ -27,6 +28,7 @@ from app.web.panel.variables import VariablesPart
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
     NewsPart,
+    PlaygroundPart,
     PluginPagesPart,
     AgentsPart,
     VariablesPart,
