@@ -14,7 +14,7 @@ from app.errors import VcpError
 from app.extend import DeclaredRoute, PageGroup, PanelPage, SearchHit, Trust
 from app.memory.recall.source import RecallSource
 from app.prompt import agent_map_file
-from app.prompt.agent_map_file import MapRow
+from app.prompt.agent_map_file import AgentMapText, MapRow
 from app.prompt.placeholder_list import PlaceholderLine
 from app.prompt.preview import Mark, Preview, ShownPiece
 from app.protocol.token_estimate import estimated_tokens
@@ -79,10 +79,9 @@ class AgentsPart:
 
     async def _names(self, request: Request) -> Response:
         home = self._panel.services.in_force.home
-        error, status, rows, fingerprint = "", 200, (), ""
+        read, error, status = AgentMapText(), "", 200
         try:
             read = await asyncio.to_thread(agent_map_file.read_agent_map, home)
-            rows, fingerprint = read.rows, read.fingerprint
         except VcpError as fault:
             error, status = fault.message, fault.status
         files = [line.path for line in (await asyncio.to_thread(self._files.texts().files)).files]
@@ -93,9 +92,9 @@ class AgentsPart:
             "agents",
             status=status,
             **self._files.frame(request),
-            rows=[(row, row.file.replace("\\", "/") in known) for row in rows],
-            repeated=agent_map_file.repeated(rows),
-            fingerprint=fingerprint,
+            rows=[(row, row.file.replace("\\", "/") in known) for row in read.rows],
+            repeated=agent_map_file.repeated(read.rows),
+            fingerprint=read.fingerprint,
             files=files,
             error=error,
         )

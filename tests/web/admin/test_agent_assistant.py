@@ -76,6 +76,7 @@ def test_bad_bodies_change_nothing(tmp_path: Path) -> None:
     admin.write(str(FILE), "A='open\n")
 
     async def main() -> None:
+        bad: Any
         for bad in (
             {},
             {"agents": {}},

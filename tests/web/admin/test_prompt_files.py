@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from app.config import durable
 from tests.server import run
 from tests.web.admin.administrator import Administrator
 from tests.web.asgi import ask
@@ -80,6 +80,7 @@ def test_a_file_is_read_and_saved_under_names_encoded_once_or_twice(tmp_path: Pa
         assert (await admin.get("/admin_api/agents/none.txt")).status == 404
         assert (await admin.get("/admin_api/agents/Nova.json")).status == 400
         assert (await admin.get("/admin_api/agents/folder")).status == 400
+        body: Any
         for body in ({}, {"content": 1}, {"content": None}, [], b"{half", b"\xff"):
             assert (await admin.post("/admin_api/agents/Nova.txt", body)).status == 400, body
 
@@ -181,6 +182,7 @@ def test_the_map_is_given_and_stored_whole(tmp_path: Path) -> None:
         assert json.loads((tmp_path / "agent_map.json").read_text("utf-8")) == body
         assert (await admin.post(path, {"a": "b.txt"}, ("if-match", '"0"'))).status == 409
         assert (await admin.post(path, {"a": "b.txt"}, ("if-match", answer.headers["etag"]))).status == 200
+        bad: Any
         for bad in ([], {"a": 1}, b"{", {"a": {"b": "c"}}):
             assert (await admin.post(path, bad)).status == 400
         admin.write("agent_map.json", "{half")
@@ -210,6 +212,7 @@ def test_rows_of_the_map_are_saved_with_its_notes_and_a_renamed_file_keeps_its_a
         assert (renamed.status, renamed.json["aliases"]) == (200, 1)
         assert (await admin.get("/admin_api/agents/map")).json["b"] == "c/d.txt"
         before = (tmp_path / "agent_map.json").read_bytes()
+        bad: Any
         for bad in (
             {},
             {"rows": 1},
@@ -246,6 +249,7 @@ def test_deleted_files_come_back_and_nothing_is_overwritten(tmp_path: Path, kind
         assert (back.status, back.json["path"]) == (200, "a/b.txt")
         assert (tmp_path / folder / "a/b.txt").read_text() == "kept"
         assert (await admin.get(f"{base}/trash")).json == {"trash": []}
+        bad: Any
         for bad in ("../../x", "", "2025", gone.json["trash"]):
             assert (await admin.post(f"{base}/restore", {"trash": bad})).status in (400, 404)
         assert (await admin.post(f"{base}/rename", {"path": "a/b.txt", "to": "c.txt"})).status == 409
@@ -282,7 +286,7 @@ def test_a_full_disk_leaves_the_file_and_is_told(tmp_path: Path, monkeypatch: py
         raise OSError(28, "No space left on device")
 
     async def main() -> None:
-        monkeypatch.setattr(durable.os, "fsync", full)
+        monkeypatch.setattr("app.config.durable.os.fsync", full)
         answer = await admin.post("/admin_api/agents/Nova.txt", {"content": "new"})
         assert answer.status == 500
         assert "No space left" in answer.body.decode()
@@ -357,6 +361,7 @@ def test_a_preview_shows_where_text_comes_from_and_what_nobody_fills(tmp_path: P
         loop = {"text": "{{Nova}}"}
         admin.write("Agent/Nova.txt", "{{Nova}}")
         assert "Circular" in (await admin.post("/admin_api/panel/prompt-preview", loop)).json["pieces"][0]["text"]
+        bad: Any
         for bad in ({}, {"text": 3}, [], {"text": "x" * 1_000_001}):
             assert (await admin.post("/admin_api/panel/prompt-preview", bad)).status == 400
 

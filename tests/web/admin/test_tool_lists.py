@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from tests.server import run
 from tests.web.admin.administrator import Administrator
@@ -82,6 +83,7 @@ def test_choices_are_stored_given_and_deleted(tmp_path: Path) -> None:
         assert (await admin.get(f"{base}/configs")).json == {"configs": ["日常 1"]}
         again = await admin.post(f"{base}/config/日常 1", {**body, "expected": ""})
         assert (again.status, json.loads(again.json["content"])) == (409, body)
+        bad: Any
         for bad in ({}, {"selectedTools": "say"}, {"selectedTools": [], "toolDescriptions": []}, [], b"{"):
             assert (await admin.post(f"{base}/config/b", bad)).status == 400, bad
         assert (await admin.ask("DELETE", f"{base}/config/日常 1")).json["status"] == "success"
@@ -101,7 +103,7 @@ def test_no_name_leads_out_of_the_folders(tmp_path: Path) -> None:
     (tmp_path / "ToolConfigs").mkdir()
     (tmp_path / "ToolConfigs" / "link.json").symlink_to(tmp_path / "x.json")
     (tmp_path / "TVStxt" / "link.txt").symlink_to(tmp_path / "x.txt")
-    body = {"selectedTools": [], "toolDescriptions": {}}
+    body: dict[str, Any] = {"selectedTools": [], "toolDescriptions": {}}
 
     async def main() -> None:
         for name in OUTSIDE:

@@ -110,6 +110,7 @@ def test_presets_are_saved_by_version_and_tried_on_a_conversation(tmp_path: Path
                     {"role": "user", "content": "u", "state": "kept"},
                 ]
             }
+            bad: Any
             for bad in ({}, {"preset": []}, {"preset": {}, "messages": [1]}, {"preset": {}, "messages": [{}] * 101}):
                 assert (await call("POST", "/preview", bad)).status_code == 400, bad
             assert not (tmp_path / ".vcp" / "plugins" / "VCPTavern" / "chat_times.json").exists()
