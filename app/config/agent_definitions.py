@@ -175,11 +175,13 @@ def _base(text: str) -> str:
 
 def _without_agents(text: str) -> list[str]:
     """The lines that stay, without blank ones at the end. A value of several lines goes with all of them."""
-    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.split("\n")
     gone: set[int] = set()
-    for entry in dotenv.parse(text.removeprefix("\ufeff")):
-        if _is_ours(entry.key):
-            gone.update(range(entry.line, entry.last_line + 1))
+    for found in dotenv.assignments(text):
+        if _is_ours(found.entry.key):
+            first = found.entry.line
+            gone.update(range(first, first + text.count("\n", found.start, found.ends) + 1))
     kept = [line for place, line in enumerate(lines, 1) if place not in gone]
     while kept and not kept[-1].strip():
         kept.pop()
