@@ -175,7 +175,7 @@ def _base(text: str) -> str:
 
 def _without_agents(text: str) -> list[str]:
     """The lines that stay, without blank ones at the end. A value of several lines goes with all of them."""
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    text = dotenv.with_plain_ends(text.removeprefix("\ufeff"))
     lines = text.split("\n")
     gone: set[int] = set()
     for found in dotenv.assignments(text):
