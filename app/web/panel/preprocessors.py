@@ -36,6 +36,7 @@ class PreprocessorsPart:
     async def _show(self, request: Request) -> Response:
         services = self._panel.services
         manifests = {plugin.name: plugin.manifest for plugin in services.found_plugins.plugins}
+        offered = services.in_process.preprocessors()
         steps = [
             {
                 "name": step.name,
@@ -43,6 +44,7 @@ class PreprocessorsPart:
                 "description": manifests[step.name].description if step.name in manifests else "",
                 "stage": STAGES[step.stage],
             }
-            for step in sorted(services.in_process.preprocessors(), key=lambda step: list(STAGES).index(step.stage))
+            for step in sorted(offered, key=lambda step: list(STAGES).index(step.stage))
         ]
-        return self._panel.page(request, "preprocessors.html", "preprocessors", steps=steps)
+        names = [step.name for step in offered]
+        return self._panel.page(request, "preprocessors.html", "preprocessors", steps=steps, known=names)

@@ -5,7 +5,7 @@ import { Record, exchange, movable } from "./records.js";
 const root = document.getElementById("preprocessors");
 const list = root.querySelector("[data-rows]");
 const names = () => [...list.children].map((row) => row.dataset.name);
-let known = names();
+let known = JSON.parse(root.dataset.known); // as it is stored; the page shows it by stages
 
 const record = new Record(root, {
   address: () => "/admin_api/preprocessors/order",
