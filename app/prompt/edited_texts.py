@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import shutil
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -31,10 +33,13 @@ MAX_FILES = 5_000
 
 MAX_DEPTH = 16
 MAX_PART_BYTES = 255
+MAX_PATH_CHARS = 1_000
 MAX_LISTED = 200
 """Deletions that are listed."""
 
 log = logging.getLogger(__name__)
+
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 
 class FileExistsAlreadyError(VcpError):
@@ -55,7 +60,10 @@ class TextFileLine:
 
 @dataclass(frozen=True, slots=True)
 class TextFileList:
-    """The files by path; not ``complete`` when there are more than ``MAX_FILES``, or folders deeper than allowed."""
+    """The files by path.
+
+    Not ``complete`` when there are more than ``MAX_FILES``, or folders that are too deep or cannot be read.
+    """
 
     files: tuple[TextFileLine, ...]
     complete: bool = True
@@ -93,21 +101,27 @@ class EditedTexts:
                 entries = list(os.scandir(self.root / folder))
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                if not folder:
+                    raise
+                log.warning("%s/%s cannot be listed: %s", self.root.name, folder, error.strerror or error)
+                complete = False
+                continue
             for entry in entries:
                 name = f"{folder}{entry.name}"
                 if entry.name.startswith(".") or (entry.is_symlink() and not self._inside(name)):
                     continue
-                if entry.is_dir():
-                    if self._nested and not entry.is_symlink():
+                if entry.is_dir(follow_symlinks=False):
+                    if self._nested:
                         complete = complete and depth < MAX_DEPTH
-                        if depth < MAX_DEPTH:
-                            waiting.append((f"{name}/", depth + 1))
-                elif entry.is_file() and name.lower().endswith(self._suffixes):
+                        waiting += [(f"{name}/", depth + 1)] if depth < MAX_DEPTH else []
+                elif name.lower().endswith(self._suffixes):
                     if len(found) >= MAX_FILES:
                         return TextFileList(tuple(sorted(found, key=lambda line: line.path)), complete=False)
-                    with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                    with contextlib.suppress(OSError):  # gone meanwhile, or a link that leads in a circle
                         status = entry.stat()
-                        found.append(TextFileLine(name, status.st_size, status.st_mtime))
+                        if stat.S_ISREG(status.st_mode):
+                            found.append(TextFileLine(name, status.st_size, status.st_mtime))
         return TextFileList(tuple(sorted(found, key=lambda line: line.path)), complete)
 
     def read(self, path: str) -> EditedFile:
@@ -185,7 +199,8 @@ class EditedTexts:
 
     def _path(self, path: str) -> Path:
         parts = path.replace("\\", "/").split("/")
-        if len(parts) > (MAX_DEPTH if self._nested else 1) or any(not _is_part(part) for part in parts):
+        deep = len(parts) > (MAX_DEPTH if self._nested else 1)
+        if deep or len(path) > MAX_PATH_CHARS or any(not _is_part(part) for part in parts):
             raise BadRequestError(both("文件名不可用", "this is no usable file name"))
         if not parts[-1].lower().endswith(self._suffixes) or parts[-1].lower() in self._suffixes:
             endings = " / ".join(self._suffixes)
@@ -253,10 +268,9 @@ def folder_structure(paths: Sequence[str]) -> Mapping[str, Json]:
 
 def _is_part(part: str) -> bool:
     return (
-        bool(part)
+        bool(part.strip())
         and not part.startswith(".")
-        and part == part.strip()
-        and part.isprintable()
+        and _CONTROL.search(part) is None
         and len(part.encode("utf-8", "replace")) <= MAX_PART_BYTES
     )
 

@@ -75,12 +75,12 @@ class LookedFor:
         self.trust = source.trust
         self.after_detectors = source.after_detectors
         self.pattern = source.pattern
-        self.found: set[str] = set()
+        self.found: dict[str, None] = {}
 
     async def resolve(self, found: Sequence[Found], context: PromptContext) -> Mapping[str, str | Filling]:
         """See ``PlaceholderSource``."""
         del context
-        self.found.update(item.text for item in found)
+        self.found |= dict.fromkeys(item.text for item in found)
         return {}
 
 

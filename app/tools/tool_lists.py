@@ -25,7 +25,9 @@ FILE_LIMIT = 4 * 1024 * 1024
 MAX_LISTED = 2_000
 
 HEADER = "以下是当前可用的工具列表，请按各工具的说明和调用示例使用："
-_SAFE = re.compile(r"\w[\w .()\-]{0,99}(?<![ .])")
+_SAFE = re.compile(r'(?![ .])[^/\\%<>:"|?*\x00-\x1f\x7f]{1,100}(?<![ .])')
+"""Names that every file system takes."""
+
 _NUMBERED = "{number}. {display} ({plugin})"
 
 
@@ -185,7 +187,10 @@ def _file_of(folder: Path, name: str, suffix: str) -> Path:
     path = folder / f"{name}{suffix}"
     if not _SAFE.fullmatch(name) or len(path.name.encode("utf-8", "replace")) > 255 or path.is_symlink():
         raise BadRequestError(
-            both("名称只能含字母、数字、汉字、空格和 _ . ( ) -", "a name has letters, digits, spaces and _ . ( ) -")
+            both(
+                '名称最多 100 个字符，不能含 / \\ % < > : " | ? *，不能以空格或点开头、结尾',
+                'a name has at most 100 characters, none of / \\ % < > : " | ? *, and no blank or dot at its ends',
+            )
         )
     return path
 

@@ -92,7 +92,10 @@ class AgentsPart:
             "agents",
             status=status,
             **self._files.frame(request),
-            rows=[(row, row.file.replace("\\", "/") in known) for row in read.rows],
+            rows=[
+                {"alias": row.alias, "file": row.file, "found": row.file.replace("\\", "/") in known}
+                for row in read.rows
+            ],
             repeated=agent_map_file.repeated(read.rows),
             fingerprint=read.fingerprint,
             files=files,

@@ -3,23 +3,34 @@ import { Record, made, movable } from "./records.js";
 
 const root = document.getElementById("agent-names");
 const list = root.querySelector("[data-rows]");
+const listed = JSON.parse(document.getElementById("agent-rows").textContent);
 const files = new Set([...document.querySelectorAll("#agent-files option")].map((option) => option.value));
+for (const { file, found } of listed) if (found) files.add(file.replaceAll("\\", "/"));
+
+function add({ alias, file }) {
+  const row = made("name-row");
+  row.querySelector("[data-alias]").value = alias;
+  row.querySelector("[data-file]").value = file;
+  list.append(row);
+  return row;
+}
 
 const rows = () => [...list.children].map((row) => ({ row, alias: row.querySelector("[data-alias]").value.trim(), file: row.querySelector("[data-file]").value.trim() }));
 
+// Says of each row whether its name stands twice or its file is missing, else leads to the file.
 function told() {
   const count = new Map();
   for (const { alias } of rows()) count.set(alias, (count.get(alias) ?? 0) + 1);
   for (const { row, alias, file } of rows()) {
-    const place = row.querySelector("[data-told]");
-    const fault = alias && count.get(alias) > 1 ? root.dataset.twice : file && !files.has(file.replaceAll("\\", "/")) ? root.dataset.missing : "";
-    if (!fault && place.querySelector("a") && file === row.dataset.kept) continue;
-    const badge = document.createElement("span");
-    badge.className = "badge";
-    badge.dataset.kind = "bad";
-    badge.textContent = fault;
-    place.replaceChildren(...(fault ? [badge] : []));
-    row.querySelector("[data-alias]").toggleAttribute("aria-invalid", fault === root.dataset.twice);
+    const path = file.replaceAll("\\", "/");
+    const twice = Boolean(alias) && count.get(alias) > 1;
+    const fault = twice ? root.dataset.twice : file && !files.has(path) ? root.dataset.missing : "";
+    const said = document.createElement(fault ? "span" : "a");
+    said.textContent = fault || root.dataset.open;
+    if (fault) Object.assign(said, { className: "badge" }).dataset.kind = "bad";
+    else said.href = `${root.dataset.address}?file=${encodeURIComponent(path)}`;
+    row.querySelector("[data-told]").replaceChildren(...(file || fault ? [said] : []));
+    row.querySelector("[data-alias]").toggleAttribute("aria-invalid", twice);
   }
 }
 
@@ -35,12 +46,12 @@ const record = new Record(root, {
   },
 });
 
-for (const { row, file } of rows()) row.dataset.kept = file;
+list.replaceChildren();
+for (const one of listed) add(one);
+told();
 root.addEventListener("input", told);
 root.querySelector("[data-add]").addEventListener("click", () => {
-  const row = made("name-row");
-  list.append(row);
-  row.querySelector("[data-alias]").focus();
+  add({ alias: "", file: "" }).querySelector("[data-alias]").focus();
   record.touch();
 });
 list.addEventListener("click", (event) => {
