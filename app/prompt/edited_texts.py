@@ -166,10 +166,17 @@ class EditedTexts:
             sync_folder(source.parent)
 
     def delete(self, path: str, now: datetime, keep_days: int) -> str:
-        """Move a file to the trash and return the deletion's name; those older than ``keep_days`` go for good."""
+        """Move a file to the trash and return the deletion's name; those older than ``keep_days`` go for good.
+
+        With ``keep_days`` 0 this one does too, and the name is empty. Raises as ``read``.
+        """
         source = self._path(path)
         if not source.is_file():
             raise _missing(path)
+        if keep_days == 0:
+            with held(edit_lock(self._home), LOCK_SECONDS):
+                remove_atomic(source)
+            return ""
         name = new_deletion(self._trash, now)
         place = self._trash / name / source.relative_to(os.path.realpath(self.root))
         place.parent.mkdir(parents=True, exist_ok=True)

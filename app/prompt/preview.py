@@ -20,7 +20,7 @@ from app.protocol.token_estimate import estimated_tokens
 MAX_TEXT_CHARS = 1_000_000
 """Of a text to preview."""
 
-MAX_SHOWN_CHARS = 200_000
+MAX_SHOWN_CHARS = 100_000
 MAX_PIECES = 4_000
 """What is shown of the result; the count of tokens is that of all."""
 

@@ -130,6 +130,10 @@ def test_what_is_deleted_comes_back_until_it_is_too_old(texts: EditedTexts) -> N
     texts.create("c.txt")
     last = texts.delete("c.txt", NOW + timedelta(days=100), 30)
     assert [one.id for one in texts.trash()] == [last]
+    texts.create("d.txt")
+    assert texts.delete("d.txt", NOW, 0) == ""
+    assert not texts.exists("d.txt")
+    assert [one.id for one in texts.trash()] == [last]
     for bad in ("../../Agent", "", last + "/x", "2026-01-01T00-00-00-000Z"):
         with pytest.raises(NotFoundError):
             texts.restore(bad)

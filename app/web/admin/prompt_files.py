@@ -131,6 +131,8 @@ class PromptFilesRoutes:
             folder, days = texts(), self._services.settings.memory_trash_days
             now = datetime.now(UTC)
             deletion = await asyncio.to_thread(lambda: folder.delete(_name(folder, request), now, days))
+            if not deletion:
+                return JsonResponse({"message": both("已删除", "Deleted")})
             return JsonResponse({"message": both("已移到回收站", "Moved to the trash"), "trash": deletion})
 
         return (

@@ -128,6 +128,7 @@ class TextFilePages:
             unused=self._unused[0 if chinese else 1],
             save=f"/admin_api/{self._page.route}/{quote(current, safe='')}",
             models=models_known(services),
+            undoable=services.settings.memory_trash_days > 0,
             deleted=deletion_name(request.query_params.get("deleted", "")),
         )
 
@@ -171,7 +172,7 @@ class TextFilePages:
         path = (await self._panel.form(request)).get("path", "")
         days = self._panel.services.settings.memory_trash_days
         deletion = await asyncio.to_thread(self.texts().delete, path, datetime.now(UTC), days)
-        return self._go(f"?deleted={quote(deletion)}")
+        return self._go(f"?deleted={quote(deletion)}" if deletion else "")
 
     async def _restore(self, request: Request) -> Response:
         deletion = (await self._panel.form(request)).get("trash", "")
