@@ -21,6 +21,7 @@ from app.services.mcp_shelves import give_shelves
 from app.web.addresses import client_address
 from app.web.admin.agent_assistant import AgentAssistantRoutes
 from app.web.admin.prompt_files import PromptFilesRoutes
+from app.web.admin.system import SystemRoutes
 from app.web.admin.tool_lists import ToolListRoutes
 from app.web.admin_access import AdminAccess
 from app.web.admission import Admission, LimitsOfNow, admission
@@ -70,7 +71,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with services.running_parts():
+        async with services.running_parts(), services.overview.running():
             routes.renew()  # plugins have routes when they have started
             try:
                 yield
@@ -109,8 +110,14 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     give_shelves(services)
     mcp = McpRoutes(services, blocks, mcp_http)
     further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services), DailyNotesRoutes(services))
-    prompts = (PromptFilesRoutes(services), ToolListRoutes(services), AgentAssistantRoutes(services))
-    for_admins = (MemoryFilesRoutes(services), PanelRoutes(services, sessions, admin.attempts), *prompts)
+    for_admins = (
+        MemoryFilesRoutes(services),
+        SystemRoutes(services),
+        PromptFilesRoutes(services),
+        ToolListRoutes(services),
+        AgentAssistantRoutes(services),
+        PanelRoutes(services, sessions, admin.attempts),
+    )
     routes = _Routes(app, own, lambda: (*further, *for_admins, *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
     routes.gate = Gate(
@@ -133,6 +140,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     services.metrics.watch(
         "vcp_blocked_logins", "Addresses that may not log in as administrator now.", admin.attempts.blocked_addresses
     )
+    services.overview.blocked = lambda: blocks.count() + admin.attempts.blocked_addresses()
     services.events.listen(lambda _event: routes.renew(), Reloaded)
     return routes.gate
 

@@ -12,12 +12,19 @@ from app.web.admin_access import LoginAttempts
 from app.web.panel.actions import ActionsPart
 from app.web.panel.agent_assistant import AgentAssistantPart
 from app.web.panel.agents import AgentsPart
+from app.web.panel.attention import AttentionPart
+from app.web.panel.dashboard import DashboardPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
+from app.web.panel.logs import LogsPart
+from app.web.panel.memory_files import MemoryFilesPart
+from app.web.panel.memory_index import MemoryIndexPart
 from app.web.panel.news import NewsPart
+from app.web.panel.notebooks import NotebooksPart
 from app.web.panel.playground import PlaygroundPart
 from app.web.panel.plugin_pages import PluginPagesPart
 from app.web.panel.preprocessors import PreprocessorsPart
+from app.web.panel.recall import RecallPart
 from app.web.panel.search import SearchPart
 from app.web.panel.sessions import Sessions
 from app.web.panel.static import PREFIX, Assets
@@ -27,7 +34,13 @@ from app.web.panel.variables import VariablesPart
 
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
+    AttentionPart,
+    DashboardPart,
+    LogsPart,
+    MemoryFilesPart,
+    MemoryIndexPart,
     NewsPart,
+    NotebooksPart,
     PlaygroundPart,
     PluginPagesPart,
     AgentsPart,
@@ -36,6 +49,7 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     PreprocessorsPart,
     ToolListsPart,
     AgentAssistantPart,
+    RecallPart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""
 
