@@ -7,7 +7,7 @@ from typing import Any
 
 from app.config import dotenv
 from tests.server import run
-from tests.web.admin.administrator import Administrator
+from tests.web.admin.writing import Writer
 
 PATH = "/admin_api/agent-assistant/config"
 FILE = Path("Plugin", "AgentAssistant", "config.env")
@@ -26,7 +26,7 @@ def agent(**changed: Any) -> dict[str, Any]:
 
 
 def test_without_a_file_the_example_is_shown_and_then_the_defaults(tmp_path: Path) -> None:
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
 
     async def main() -> None:
         defaults = {"maxHistoryRounds": 7, "contextTtlHours": 24, "globalSystemPrompt": "", "agents": []}
@@ -40,7 +40,7 @@ def test_without_a_file_the_example_is_shown_and_then_the_defaults(tmp_path: Pat
 
 def test_what_is_saved_is_what_is_shown_and_what_agents_read(tmp_path: Path) -> None:
     """8.2: other lines kept, incomplete entries dropped, base names derived."""
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     admin.write(str(FILE), "# mine\nPLUGIN_COMMUNICATION_TIMEOUT=1000\nAGENT_OLD_MODEL_ID=x\n")
 
     async def main() -> None:
@@ -72,7 +72,7 @@ def test_what_is_saved_is_what_is_shown_and_what_agents_read(tmp_path: Path) -> 
 
 
 def test_bad_bodies_change_nothing(tmp_path: Path) -> None:
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     admin.write(str(FILE), "A='open\n")
 
     async def main() -> None:

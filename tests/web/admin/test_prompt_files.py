@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.server import run
-from tests.web.admin.administrator import Administrator
+from tests.web.admin.writing import Writer
 from tests.web.asgi import ask
 
 OUTSIDE = (
@@ -35,7 +35,7 @@ def sha(text: str) -> str:
 
 def test_agents_are_listed_as_paths_and_as_a_tree(tmp_path: Path) -> None:
     """8.2: ``files`` and ``folderStructure``; other files, hidden ones and links out are left out."""
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     for name in ("Nova.txt", "团队/小克.md", "团队/深/x.TXT", "note.json", ".secret.txt"):
         admin.write(f"Agent/{name}", "x")
     (tmp_path / "outside.txt").write_text("secret")
@@ -63,7 +63,7 @@ def test_agents_are_listed_as_paths_and_as_a_tree(tmp_path: Path) -> None:
 
 def test_a_file_is_read_and_saved_under_names_encoded_once_or_twice(tmp_path: Path) -> None:
     """8.1 [S]: agents are decoded twice; a file whose own name has a percent sign is found too."""
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     admin.write("Agent/团队/小 克.txt", "一")
     admin.write("Agent/a%20b.txt", "percent")
     once, twice = quote("团队/小 克.txt", safe=""), quote(quote("团队/小 克.txt", safe=""), safe="")
@@ -90,7 +90,7 @@ def test_a_file_is_read_and_saved_under_names_encoded_once_or_twice(tmp_path: Pa
 @pytest.mark.parametrize("kind", ["agents", "tvsvars"])
 def test_no_path_leads_out_of_its_folder(tmp_path: Path, kind: str) -> None:
     """8.1 BUG, B3: encoded slashes, backslashes, links, NUL and endless names reach nothing and write nothing."""
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     folder = tmp_path / {"agents": "Agent", "tvsvars": "TVStxt"}[kind]
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -121,7 +121,7 @@ def test_no_path_leads_out_of_its_folder(tmp_path: Path, kind: str) -> None:
 
 def test_who_saves_what_somebody_else_changed_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
     """Two people edit the same file: 409 with both versions and the text on disk; without ``expected`` as ever."""
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     admin.write("Agent/Nova.txt", "first")
 
     async def main() -> None:
@@ -147,7 +147,7 @@ def test_who_saves_what_somebody_else_changed_is_told_and_nothing_is_lost(tmp_pa
 
 def test_new_files_get_an_ending_and_never_overwrite(tmp_path: Path) -> None:
     """8.2: ``.txt`` appended without ``.txt``/``.md``; 409 for one that is there; 400 for bad bodies."""
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
 
     async def main() -> None:
         path = "/admin_api/agents/new-file"
@@ -169,7 +169,7 @@ def test_new_files_get_an_ending_and_never_overwrite(tmp_path: Path) -> None:
 
 def test_the_map_is_given_and_stored_whole(tmp_path: Path) -> None:
     """8.2: ``{}`` without a file; notes stay; a changed map is a conflict for ``If-Match``."""
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     (tmp_path / "agent_map.json").unlink(missing_ok=True)
 
     async def main() -> None:
@@ -193,7 +193,7 @@ def test_the_map_is_given_and_stored_whole(tmp_path: Path) -> None:
 
 def test_rows_of_the_map_are_saved_with_its_notes_and_a_renamed_file_keeps_its_aliases(tmp_path: Path) -> None:
     """P67: notes under repeated keys stay; two equal names are refused before anything is written."""
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     text = '{"//": "one", "a": "a.txt", "//": "two", "odd": 3, "b": "sub\\\\b.txt"}'
     admin.write("agent_map.json", text)
     admin.write("Agent/sub/b.txt", "b")
@@ -230,7 +230,7 @@ def test_rows_of_the_map_are_saved_with_its_notes_and_a_renamed_file_keeps_its_a
 
 @pytest.mark.parametrize(("kind", "folder"), [("agents", "Agent"), ("variables", "TVStxt")])
 def test_deleted_files_come_back_and_nothing_is_overwritten(tmp_path: Path, kind: str, folder: str) -> None:
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     route = {"agents": "agents", "variables": "tvsvars"}[kind]
 
     async def main() -> None:
@@ -261,7 +261,7 @@ def test_deleted_files_come_back_and_nothing_is_overwritten(tmp_path: Path, kind
 
 def test_variable_files_are_listed_read_and_written(tmp_path: Path) -> None:
     """8.2: ``.txt`` only, 400 and 404."""
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     for path in (tmp_path / "TVStxt").iterdir():
         path.unlink()
     admin.write("TVStxt/导览.txt", b"\xff\xfe")
@@ -279,7 +279,7 @@ def test_variable_files_are_listed_read_and_written(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_the_file_and_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     admin.write("Agent/Nova.txt", "old")
 
     def full(_descriptor: int) -> None:
@@ -298,7 +298,7 @@ def test_a_full_disk_leaves_the_file_and_is_told(tmp_path: Path, monkeypatch: py
 
 
 def test_files_that_are_too_large_are_refused_whole(tmp_path: Path) -> None:
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     admin.write("Agent/big.txt", b"x" * (8 * 1024 * 1024 + 1))
 
     async def main() -> None:
@@ -312,7 +312,7 @@ def test_files_that_are_too_large_are_refused_whole(tmp_path: Path) -> None:
 
 
 def test_all_placeholders_of_now_are_listed_with_where_they_come_from(tmp_path: Path) -> None:
-    admin = Administrator(tmp_path, "VarHome=家", "TarSys=guide.txt", "SarModel1=m", "SarPrompt1=x")
+    admin = Writer(tmp_path, "VarHome=家", "TarSys=guide.txt", "SarModel1=m", "SarPrompt1=x")
     admin.write("agent_map.json", '{"Nova": "Nova.txt", "//": "note"}')
     admin.write("dailynote/小克/a.txt", "x")
     admin.write("Plugin/VCPTavern/presets/oc.json", "{}")
@@ -335,7 +335,7 @@ def test_all_placeholders_of_now_are_listed_with_where_they_come_from(tmp_path: 
 
 def test_a_preview_shows_where_text_comes_from_and_what_nobody_fills(tmp_path: Path) -> None:
     """No plugin runs, no memory is searched: such placeholders stay and are named; unknown ones too."""
-    admin = Administrator(tmp_path, "VarHome=家 {{Date}}")
+    admin = Writer(tmp_path, "VarHome=家 {{Date}}")
     admin.write("agent_map.json", '{"Nova": "Nova.txt"}')
     admin.write("Agent/Nova.txt", "I am Nova.")
     admin.write("dailynote/小克/a.txt", "{{VarHome}} <img src=x onerror=alert(1)>")

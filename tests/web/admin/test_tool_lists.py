@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.server import run
-from tests.web.admin.administrator import Administrator
+from tests.web.admin.writing import Writer
 
 OUTSIDE = ("..%2Fx", "%252E%252E%252Fx", "a%2Fb", "..", "x%00", "a%5Cb", "link", " ", "x" * 200)
 
 
-def admin_with_plugins(home: Path) -> Administrator:
+def admin_with_plugins(home: Path) -> Writer:
     """Two plugins of our own beside the shipped ones: one command, two commands."""
     for name, commands in {
         "ZLast": [{"commandIdentifier": "say", "command": "say", "description": "说话。\n一行", "example": "E1\nE2"}],
@@ -32,7 +32,7 @@ def admin_with_plugins(home: Path) -> Administrator:
             "capabilities": {"invocationCommands": commands},
         }
         (folder / "plugin-manifest.json").write_text(json.dumps(manifest), "utf-8")
-    return Administrator(home)
+    return Writer(home)
 
 
 def test_each_command_is_a_tool_of_the_list(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_each_command_is_a_tool_of_the_list(tmp_path: Path) -> None:
 
 def test_choices_are_stored_given_and_deleted(tmp_path: Path) -> None:
     """8.2: missing is 404; unknown fields stay; a choice that changed meanwhile is a conflict."""
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
 
     async def main() -> None:
         base = "/admin_api/tool-list-editor"
@@ -97,7 +97,7 @@ def test_choices_are_stored_given_and_deleted(tmp_path: Path) -> None:
 
 def test_no_name_leads_out_of_the_folders(tmp_path: Path) -> None:
     """8.1 BUG: encoded slashes, dots, NUL, links."""
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     admin.write("x.json", "{}")
     admin.write("x.txt", "secret")
     (tmp_path / "ToolConfigs").mkdir()

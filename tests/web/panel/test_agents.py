@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from tests.server import run
-from tests.web.admin.administrator import Administrator
+from tests.web.admin.writing import Writer
 from tests.web.asgi import Answered
 
 EN, ZH = ("accept-language", "en"), ("accept-language", "zh-CN")
@@ -17,12 +17,12 @@ FORM = ("content-type", "application/x-www-form-urlencoded")
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-async def posted(admin: Administrator, path: str, /, **fields: str) -> Answered:
+async def posted(admin: Writer, path: str, /, **fields: str) -> Answered:
     headers = (FORM, ("hx-request", "true"))
     return await admin.ask("POST", f"/AdminPanel/{path}", *headers, data=urlencode(fields).encode())
 
 
-async def page(admin: Administrator, path: str, language: tuple[str, str] = EN) -> str:
+async def page(admin: Writer, path: str, language: tuple[str, str] = EN) -> str:
     answer = await admin.get(f"/AdminPanel/{path}", language)
     assert answer.status == 200, answer.body
     assert answer.headers["content-type"].startswith("text/html")
@@ -33,7 +33,7 @@ async def page(admin: Administrator, path: str, language: tuple[str, str] = EN) 
 
 
 def test_pages_speak_both_languages_and_stand_in_the_navigation(tmp_path: Path) -> None:
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
 
     async def main() -> None:
         for path, english, chinese in (
@@ -53,7 +53,7 @@ def test_pages_speak_both_languages_and_stand_in_the_navigation(tmp_path: Path) 
 
 
 def test_a_file_is_shown_with_its_names_and_its_editor(tmp_path: Path) -> None:
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     admin.write("agent_map.json", '{"小克": "团队/小克.md"}')
     admin.write("Agent/团队/小克.md", f"</textarea>{HOSTILE}")
     admin.write(f"Agent/{HOSTILE.replace('/', '')}.txt", "x")
@@ -77,7 +77,7 @@ def test_a_file_is_shown_with_its_names_and_its_editor(tmp_path: Path) -> None:
 
 
 def test_files_are_made_renamed_deleted_and_brought_back(tmp_path: Path) -> None:
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     admin.write("agent_map.json", '{"n": "a/n.txt"}')
 
     async def main() -> None:
@@ -104,7 +104,7 @@ def test_files_are_made_renamed_deleted_and_brought_back(tmp_path: Path) -> None
 
 
 def test_names_tell_what_is_missing_and_what_stands_twice(tmp_path: Path) -> None:
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     admin.write("Agent/Nova.txt", "x")
     admin.write("agent_map.json", '{"//": "note", "Nova": "Nova.txt", "x": "gone.txt", "Nova": "Nova.txt"}')
 
@@ -123,7 +123,7 @@ def test_names_tell_what_is_missing_and_what_stands_twice(tmp_path: Path) -> Non
 
 
 def test_thousands_of_names_make_a_small_page(tmp_path: Path) -> None:
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     admin.write(
         "agent_map.json", json.dumps({f"agent {number}": f"folder/agent {number}.txt" for number in range(3000)})
     )
@@ -137,7 +137,7 @@ def test_thousands_of_names_make_a_small_page(tmp_path: Path) -> None:
 
 def test_variables_are_listed_with_their_files_and_what_is_wrong(tmp_path: Path) -> None:
     lines = ("VarA=text " + HOSTILE, "VarFile=r.txt", "VarGone=gone.txt", "VarEmpty=", "SarModel1=m1", "SarPrompt1=s")
-    admin = Administrator(tmp_path, *lines)
+    admin = Writer(tmp_path, *lines)
     admin.write("TVStxt/r.txt", "rules")
 
     async def main() -> None:
@@ -155,7 +155,7 @@ def test_variables_are_listed_with_their_files_and_what_is_wrong(tmp_path: Path)
 
 
 def test_a_preview_is_coloured_by_source_and_escaped(tmp_path: Path) -> None:
-    admin = Administrator(tmp_path, "VarHome=home")
+    admin = Writer(tmp_path, "VarHome=home")
     admin.write("agent_map.json", '{"Nova": "Nova.txt"}')
     admin.write("Agent/Nova.txt", f"I am Nova {HOSTILE}")
 
@@ -182,7 +182,7 @@ def test_a_preview_is_coloured_by_source_and_escaped(tmp_path: Path) -> None:
 
 def test_recall_now_answers_declarations_in_the_preview(tmp_path: Path) -> None:
     """Recall off leaves them as they are written: nothing else of a request happens either way."""
-    admin = Administrator(tmp_path, "MemoryEmbedder=hashing")
+    admin = Writer(tmp_path, "MemoryEmbedder=hashing")
     admin.write("dailynote/小克/2026-01-01.txt", "河边散步")
 
     async def main() -> None:
@@ -195,7 +195,7 @@ def test_recall_now_answers_declarations_in_the_preview(tmp_path: Path) -> None:
 
 
 def test_placeholders_are_found_by_name_and_by_what_they_are(tmp_path: Path) -> None:
-    admin = Administrator(tmp_path, "VarHome=home")
+    admin = Writer(tmp_path, "VarHome=home")
 
     async def main() -> None:
         text = await page(admin, "prompts/placeholders?q=varhome")
@@ -209,7 +209,7 @@ def test_placeholders_are_found_by_name_and_by_what_they_are(tmp_path: Path) -> 
 
 def test_thousands_of_files_make_a_small_page_quickly(tmp_path: Path) -> None:
     """No page is over 300 KB; the filter finds what is not shown."""
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
     for number in range(3000):
         path = tmp_path / "Agent" / f"folder{number % 50}" / f"agent {number}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -228,7 +228,7 @@ def test_thousands_of_files_make_a_small_page_quickly(tmp_path: Path) -> None:
 
 
 def test_the_search_of_the_panel_finds_agents_variables_and_files(tmp_path: Path) -> None:
-    admin = Administrator(tmp_path, "VarSeaside=x")
+    admin = Writer(tmp_path, "VarSeaside=x")
     admin.write("agent_map.json", '{"Seagull": "birds/gull.txt"}')
     admin.write("Agent/birds/gull.txt", "x")
     admin.write("Plugin/VCPTavern/presets/seastory.json", "{}")

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.server import Running, run, running
-from tests.web.admin.administrator import Administrator
+from tests.web.admin.writing import Writer
 
 ADMIN = ("AdminUsername=admin", "AdminPassword=secret-password")
 AUTH = ("admin", "secret-password")
@@ -53,7 +53,7 @@ def test_a_page_whose_plugin_is_off_says_how_to_enable_it(tmp_path: Path) -> Non
     folder.mkdir(parents=True)
     manifest = {"name": "VCPTavern", "pluginType": "hybridservice", "entryPoint": {"script": "x.py"}}
     (folder / "plugin-manifest.json.block").write_text(json.dumps(manifest))
-    admin = Administrator(tmp_path)
+    admin = Writer(tmp_path)
 
     async def main() -> None:
         text = (await admin.get("/AdminPanel/tavern", ("accept-language", "en"))).body.decode()
