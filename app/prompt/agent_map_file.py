@@ -12,6 +12,7 @@ from app.config.edit_lock import edit_lock
 from app.config.edited_file import read_edited, write_edited
 from app.errors import BadRequestError, both
 from app.extend import Json
+from app.prompt.edited_texts import EditedTexts
 from app.protocol.json_text import pretty_json
 
 MAP_FILE = "agent_map.json"
@@ -83,8 +84,17 @@ def write_rows(home: Path, rows: Sequence[MapRow], expected: str | None) -> str:
     return _write(home, _written(pairs), expected)
 
 
-def file_renamed(home: Path, path: str, to: str) -> int:
-    """Let the aliases of a file that has another path now follow it; returns how many did."""
+def rename_agent(home: Path, texts: EditedTexts, path: str, to: str) -> int:
+    """Give an agent's file another path and let its aliases follow; returns how many did.
+
+    A map that cannot be used is told before anything is renamed. Raises as ``read_agent_map`` and ``EditedTexts``.
+    """
+    read_agent_map(home)
+    texts.rename(path, to)
+    return _followed(home, path, to)
+
+
+def _followed(home: Path, path: str, to: str) -> int:
     read = read_agent_map(home)
     wanted = path.replace("\\", "/")
     pairs = [

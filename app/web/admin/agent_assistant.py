@@ -86,17 +86,24 @@ class AgentAssistantRoutes:
 
 
 def _read(folder: Path) -> EditedFile | None:
-    try:
-        return read_edited(folder / "config.env", FILE_LIMIT)
-    except FileNotFoundError:
-        return None
+    return _text_file(folder / "config.env")
 
 
 def _example(folder: Path) -> EditedFile | None:
+    return _text_file(folder / "config.env.example")
+
+
+def _text_file(path: Path) -> EditedFile | None:
+    """The file; None when there is none. Raises BadRequestError where writing it back would lose characters."""
     try:
-        return read_edited(folder / "config.env.example", FILE_LIMIT)
+        file = read_edited(path, FILE_LIMIT)
     except FileNotFoundError:
         return None
+    if "\ufffd" in file.text:
+        raise BadRequestError(
+            both(f"{path.name} 不是 UTF-8，请先转换编码", f"{path.name} is not UTF-8; convert it first")
+        )
+    return file
 
 
 def _as_json(definitions: AgentDefinitions) -> Mapping[str, Json]:

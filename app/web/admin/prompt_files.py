@@ -32,18 +32,29 @@ from app.web.admin.bodies import (
 from app.web.errors import JsonResponse
 from app.web.panel.language import language_of
 
+AGENTS = "Agent"
+"""The folder of agents below the home."""
+
 PREVIEW_ROLES = ("system", "user")
 SAVED = both("已保存，下一次对话生效", "Saved; the next chat uses it")
 
 
 def agent_texts(services: Services) -> EditedTexts:
     """The files below ``Agent/``."""
-    return EditedTexts(services.in_force.home, "Agent", (".txt", ".md"), nested=True)
+    return EditedTexts(services.in_force.home, AGENTS, (".txt", ".md"), nested=True)
 
 
 def variable_texts(services: Services) -> EditedTexts:
     """The files below ``TVStxt/``."""
     return EditedTexts(services.in_force.home, "TVStxt", (".txt",), nested=True)
+
+
+def rename_text(services: Services, texts: EditedTexts, path: str, to: str) -> int:
+    """Give a file another path; names of agents follow, and how many is returned. Blocks."""
+    if texts.root.name == AGENTS:
+        return agent_map_file.rename_agent(services.in_force.home, texts, path, to)
+    texts.rename(path, to)
+    return 0
 
 
 class PromptFilesRoutes:
@@ -143,7 +154,6 @@ class PromptFilesRoutes:
 
     def _further(self, path: str, texts: Callable[[], EditedTexts]) -> tuple[DeclaredRoute, ...]:
         """What is done with whole files: new ones, other names, the trash."""
-        home = self._services.in_force.home
 
         async def create(request: Request) -> Response:
             body = await json_object(request)
@@ -154,11 +164,7 @@ class PromptFilesRoutes:
         async def rename(request: Request) -> Response:
             body = await json_object(request)
             name, to = text_of(body, "path"), text_of(body, "to")
-            folder = texts()
-            await asyncio.to_thread(folder.rename, name, to)
-            followed = 0
-            if folder.root.name == "Agent":
-                followed = await asyncio.to_thread(agent_map_file.file_renamed, home, name, to)
+            followed = await asyncio.to_thread(rename_text, self._services, texts(), name, to)
             return JsonResponse(
                 {"message": both(f"已改名为 {to}", f"Renamed to {to}"), "path": to, "aliases": followed}
             )

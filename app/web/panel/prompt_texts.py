@@ -16,9 +16,9 @@ from app.config.edited_file import EditedFile
 from app.config.trash_time import deleted_at
 from app.errors import VcpError
 from app.extend import DeclaredRoute, Json, SearchHit
-from app.prompt import agent_map_file
 from app.prompt.edited_texts import EditedTexts
 from app.services import Services
+from app.web.admin.prompt_files import rename_text
 from app.web.panel.frame import URL, Panel, panel_route
 
 SHOWN_FILES = 1_000
@@ -162,10 +162,7 @@ class TextFilePages:
     async def _rename(self, request: Request) -> Response:
         form = await self._panel.form(request)
         path, to = form.get("path", ""), form.get("to", "").strip()
-        texts = self.texts()
-        await asyncio.to_thread(texts.rename, path, to)
-        if texts.root.name == "Agent":
-            await asyncio.to_thread(agent_map_file.file_renamed, self._panel.services.in_force.home, path, to)
+        await asyncio.to_thread(rename_text, self._panel.services, self.texts(), path, to)
         return self._go(f"?file={quote(to)}")
 
     async def _delete(self, request: Request) -> Response:

@@ -93,3 +93,17 @@ def test_bad_bodies_change_nothing(tmp_path: Path) -> None:
         assert (tmp_path / FILE).read_text() == "A='open\n"
 
     run(main())
+
+
+def test_a_file_in_another_encoding_is_told_and_not_destroyed(tmp_path: Path) -> None:
+    admin = Writer(tmp_path)
+    data = "# 说明\nAGENT_A_MODEL_ID=m\nAGENT_A_CHINESE_NAME=甲\n".encode("gb18030")
+    admin.write(str(FILE), data)
+
+    async def main() -> None:
+        assert (await admin.get(PATH)).status == 400
+        answer = await admin.post(PATH, {"agents": [agent()]})
+        assert (answer.status, "not UTF-8" in answer.json["error"]) == (400, True)
+        assert (tmp_path / FILE).read_bytes() == data
+
+    run(main())

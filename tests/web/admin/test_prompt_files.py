@@ -211,6 +211,11 @@ def test_rows_of_the_map_are_saved_with_its_notes_and_a_renamed_file_keeps_its_a
         renamed = await admin.post("/admin_api/panel/texts/agents/rename", {"path": "sub/b.txt", "to": "c/d.txt"})
         assert (renamed.status, renamed.json["aliases"]) == (200, 1)
         assert (await admin.get("/admin_api/agents/map")).json["b"] == "c/d.txt"
+        kept = admin.write("agent_map.json", "{half").read_bytes()
+        refused = await admin.post("/admin_api/panel/texts/agents/rename", {"path": "c/d.txt", "to": "e.txt"})
+        assert (refused.status, (tmp_path / "Agent/c/d.txt").exists()) == (400, True)
+        assert (tmp_path / "agent_map.json").read_bytes() == kept
+        admin.write("agent_map.json", '{"b": "c/d.txt"}')
         before = (tmp_path / "agent_map.json").read_bytes()
         bad: Any
         for bad in (
