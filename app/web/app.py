@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 
 from fastapi import FastAPI
@@ -20,6 +21,10 @@ from app.services.mcp_http import McpHttp
 from app.services.mcp_shelves import give_shelves
 from app.web.addresses import client_address
 from app.web.admin.agent_assistant import AgentAssistantRoutes
+from app.web.admin.config import ConfigRoutes
+from app.web.admin.mcp import McpServerRoutes
+from app.web.admin.operator_files import OperatorFileRoutes
+from app.web.admin.plugins import PluginRoutes
 from app.web.admin.prompt_files import PromptFilesRoutes
 from app.web.admin.system import SystemRoutes
 from app.web.admin.tool_lists import ToolListRoutes
@@ -112,6 +117,10 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services), DailyNotesRoutes(services))
     for_admins = (
         MemoryFilesRoutes(services),
+        ConfigRoutes(services, lambda: datetime.now(UTC)),
+        PluginRoutes(services),
+        OperatorFileRoutes(services),
+        McpServerRoutes(services),
         SystemRoutes(services),
         PromptFilesRoutes(services),
         ToolListRoutes(services),

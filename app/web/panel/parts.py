@@ -12,21 +12,26 @@ from app.web.admin_access import LoginAttempts
 from app.web.panel.actions import ActionsPart
 from app.web.panel.agent_assistant import AgentAssistantPart
 from app.web.panel.agents import AgentsPart
+from app.web.panel.approvals import ApprovalsPart
 from app.web.panel.attention import AttentionPart
+from app.web.panel.config import ConfigPart
 from app.web.panel.dashboard import DashboardPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
 from app.web.panel.logs import LogsPart
+from app.web.panel.mcp import McpPart
 from app.web.panel.memory_files import MemoryFilesPart
 from app.web.panel.memory_index import MemoryIndexPart
 from app.web.panel.news import NewsPart
 from app.web.panel.notebooks import NotebooksPart
 from app.web.panel.playground import PlaygroundPart
 from app.web.panel.plugin_pages import PluginPagesPart
+from app.web.panel.plugins import PluginsPart
 from app.web.panel.preprocessors import PreprocessorsPart
 from app.web.panel.recall import RecallPart
 from app.web.panel.search import SearchPart
 from app.web.panel.sessions import Sessions
+from app.web.panel.setup import SetupPart
 from app.web.panel.static import PREFIX, Assets
 from app.web.panel.tavern import TavernPart
 from app.web.panel.tool_lists import ToolListsPart
@@ -34,9 +39,12 @@ from app.web.panel.variables import VariablesPart
 
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
+    ApprovalsPart,
     AttentionPart,
+    ConfigPart,
     DashboardPart,
     LogsPart,
+    McpPart,
     MemoryFilesPart,
     MemoryIndexPart,
     NewsPart,
@@ -49,7 +57,9 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     PreprocessorsPart,
     ToolListsPart,
     AgentAssistantPart,
+    PluginsPart,
     RecallPart,
+    SetupPart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""
 
