@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-LOCK_FILE = Path(".vcp", "edit.lock")
+LOCK_FILE = Path(".vcp", "edited.lock")
 """Below the home."""
 
 
