@@ -53,6 +53,7 @@ _OF_THE_MOMENT = frozenset(
         Path(STATE_FOLDER, REPLACED_FOLDER),
         Path(STATE_FOLDER, "memory"),  # made from the notes
         Path(STATE_FOLDER, "config.lock"),
+        Path(STATE_FOLDER, "agents.lock"),
         Path(STATE_FOLDER, "trash"),  # what people wanted to be rid of
         Path(STATE_FOLDER, "mcp_tools", "lock"),
         Path(STATE_FOLDER, "mcp_oauth", "locks"),
