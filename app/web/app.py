@@ -127,7 +127,6 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
         PromptFilesRoutes(services),
         ToolListRoutes(services),
         AgentAssistantRoutes(services),
-        PanelRoutes(services, sessions, admin.attempts),
         PanelRoutes(services, sessions, admin.attempts, blocks),
     )
     routes = _Routes(app, own, lambda: (*further, *for_admins, *services.routes))
