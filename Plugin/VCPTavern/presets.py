@@ -9,9 +9,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from app.config.durable import remove_atomic, write_atomic
+from app.config.durable import remove_atomic
+from app.config.edit_lock import edit_lock
+from app.config.edited_file import EditedFile, read_edited, write_edited
 from app.config.live_file import LiveFile
-from app.config.small_file import read_small
 from app.extend import Json
 from app.protocol.half_characters import whole
 from app.protocol.json_text import pretty_json, strict_json
@@ -47,7 +48,10 @@ class PresetFiles:
     Methods block; any thread may call them.
     """
 
-    def __init__(self, own: Path, taken_over: Path, clock: Callable[[], float], log: logging.Logger) -> None:
+    def __init__(
+        self, home: Path, own: Path, taken_over: Path, clock: Callable[[], float], log: logging.Logger
+    ) -> None:
+        self._home = home
         self._own = own
         self._taken_over = taken_over
         self._clock = clock
@@ -78,30 +82,28 @@ class PresetFiles:
                 self._known.popitem(last=False)
             return kept.now(lambda word: self._log.warning("preset %s: %s", name, word))
 
-    def content(self, name: str) -> Json | None:
-        """What stands in the file; None when there is none. Raises ValueError for one that is no JSON."""
+    def file(self, name: str) -> EditedFile | None:
+        """The file's text and version; None when there is none. Raises FileTooLargeError and OSError."""
         path = self._path(name)
-        if path is None:
-            return None
         try:
-            data = read_small(path, FILE_LIMIT + 1)
+            return None if path is None else read_edited(path, FILE_LIMIT)
         except FileNotFoundError:
             return None
-        if len(data) > FILE_LIMIT:
-            raise ValueError(f"it is larger than {FILE_LIMIT} bytes")
-        value: Json = strict_json(data.decode("utf-8-sig"))
-        return value
 
-    def save(self, name: str, preset: Mapping[str, Json]) -> None:
-        """Store a preset where it lies, a new one beside the others; raises OSError, ValueError for half rules."""
+    def save(self, name: str, preset: Mapping[str, Json], expected: str | None = None) -> str:
+        """Store a preset where it lies, a new one beside the others, and return its version.
+
+        ``expected`` is the version that the writer has read, empty for a new preset. Raises OSError, ValueError for
+        half rules, EditConflictError when there is another version.
+        """
         read_preset(dict(preset), lambda _word: None)
         folder = self._taken_over if self._taken_over.is_dir() else self._own
         path = self._path(name) or folder / f"{name}{EXTENSION}"
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        data = whole(pretty_json(preset, strict=True)).encode("utf-8")
-        if len(data) > FILE_LIMIT:
+        text = whole(pretty_json(preset, strict=True))
+        if len(text.encode("utf-8")) > FILE_LIMIT:
             raise ValueError(f"it is larger than {FILE_LIMIT} bytes")
-        write_atomic(path, data)
+        return write_edited(path, text, expected, edit_lock(self._home))
 
     def delete(self, name: str) -> bool:
         """Remove a preset, wherever it lies; false when there is none. Raises OSError."""

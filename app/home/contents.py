@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.config.edit_lock import LOCK_FILE as EDIT_LOCK
 from app.config.home_folders import NOTEBOOKS
 from app.config.snapshot import CONFIG_FILE
 from app.errors import both
@@ -48,6 +49,7 @@ _OF_THE_MOMENT = frozenset(
         LOCK_FILE,
         OWNER_FILE,
         NODE_KEYS_LOCK,
+        EDIT_LOCK,
         Path(STATE_FOLDER, REPLACED_FOLDER),
         Path(STATE_FOLDER, "memory"),  # made from the notes
         Path(STATE_FOLDER, "config.lock"),

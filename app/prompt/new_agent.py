@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from app.config.edit_lock import edit_lock
 from app.config.edited_file import read_edited, write_edited
 from app.errors import BadRequestError, VcpError, both
 from app.prompt.files import contained
 
 MAP_FILE = "agent_map.json"
 FOLDER = "Agent"
-LOCK_FILE = Path(".vcp") / "agents.lock"
 
 MAX_NAME_CHARS = 60
 MAX_TEXT_BYTES = 1024 * 1024
@@ -56,9 +56,8 @@ def write_agent(home: Path, name: str, text: str, *, replace: bool = False) -> s
         raise BadRequestError(both("文本超过 1 MiB", "the text has more than 1 MiB"))
     file = f"{name}.txt"
     folder = home / FOLDER
-    lock = home / LOCK_FILE
+    lock = edit_lock(home)
     folder.mkdir(exist_ok=True)
-    lock.parent.mkdir(mode=0o700, exist_ok=True)
     path = contained(folder, file)
     known = _read(home / MAP_FILE)
     new_map = with_agent(known[0], name, file, replace=replace)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from app.config import approval_rules
+from app.config.edit_lock import LOCK_FILE
 from app.config.operator_file import OperatorFile
 from app.mcp.client import servers_file
 from app.mcp.groups import file as group_file
@@ -43,4 +44,4 @@ def approvals_of(in_force: InForce) -> OperatorFile:
 
 def edit_lock(in_force: InForce) -> Path:
     """What orders those who write them."""
-    return in_force.home / ".vcp" / "edited.lock"
+    return in_force.home / LOCK_FILE

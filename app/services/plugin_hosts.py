@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 
 from app.config import dotenv
+from app.config.edit_lock import LOCK_FILE
 from app.config.program_files import program_plugins
 from app.config.settings import Settings
 from app.extend import CallTool, EventSink, FileFetcher, PluginEmbeddings, PluginMemory
@@ -75,7 +76,7 @@ def plugin_roots(in_force: InForce) -> tuple[Path, ...]:
 
 def plugin_folders(in_force: InForce) -> PluginFolders:
     """What switches plugins on and off and changes what they say."""
-    return PluginFolders(plugin_roots(in_force), in_force.home / ".vcp" / "edited.lock")
+    return PluginFolders(plugin_roots(in_force), in_force.home / LOCK_FILE)
 
 
 def _only(names: frozenset[str], found: PluginSet) -> PluginSet:

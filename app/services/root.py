@@ -172,7 +172,7 @@ class Services:
             secrets=self.secrets,
             background_results=self.background_results,
             own_tools=own_tools,
-            placeholders=self._placeholder_sources,
+            placeholders=self.placeholder_sources,
             router=lambda: self.router,
             new_id=self._ids.new,
             keep=owns_home,
@@ -316,7 +316,7 @@ class Services:
             self.mcp.described_tools,
             image_key=self.found_plugins.image_key,
             background_results=self.background_results,
-            placeholders=self._placeholder_sources(),
+            placeholders=self.placeholder_sources(),
         )
         return turns.turn_parts(
             self.in_force,
@@ -330,7 +330,8 @@ class Services:
             ids=self._ids,
         )
 
-    def _placeholder_sources(self) -> tuple[PlaceholderSource, ...]:
+    def placeholder_sources(self) -> tuple[PlaceholderSource, ...]:
+        """What fills placeholders now, beside the home's own files."""
         return (self.statics, *self._placeholders, *self.in_process.placeholders(), self.nodes.placeholders)
 
     def _renew_turn_parts(self) -> None:

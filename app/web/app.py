@@ -20,12 +20,15 @@ from app.services import Services
 from app.services.mcp_http import McpHttp
 from app.services.mcp_shelves import give_shelves
 from app.web.addresses import client_address
+from app.web.admin.agent_assistant import AgentAssistantRoutes
 from app.web.admin.config import ConfigRoutes
 from app.web.admin.forum import ForumRoutes
 from app.web.admin.mcp import McpServerRoutes
 from app.web.admin.operator_files import OperatorFileRoutes
 from app.web.admin.plugins import PluginRoutes
+from app.web.admin.prompt_files import PromptFilesRoutes
 from app.web.admin.system import SystemRoutes
+from app.web.admin.tool_lists import ToolListRoutes
 from app.web.admin_access import AdminAccess
 from app.web.admission import Admission, LimitsOfNow, admission
 from app.web.approvals import approvals_routes
@@ -121,6 +124,9 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
         OperatorFileRoutes(services),
         McpServerRoutes(services),
         SystemRoutes(services),
+        PromptFilesRoutes(services),
+        ToolListRoutes(services),
+        AgentAssistantRoutes(services),
         PanelRoutes(services, sessions, admin.attempts, blocks),
     )
     routes = _Routes(app, own, lambda: (*further, *for_admins, *services.routes))

@@ -18,7 +18,9 @@ READ_LIVE = both("每次对话时读取", "read anew for every chat")
 USED = both("使用", "used")
 LEFT_ALONE = both("本版本不使用，也不会改动", "not used by this version, and left alone")
 MADE_OF_NOTES = both("由日记得出的索引和向量，可随时重建", "index and vectors, made from the notes")
-DELETED = both("已删除的日记，保留 MemoryTrashDays 天", "deleted notes, kept for MemoryTrashDays")
+DELETED = both(
+    "已删除的日记和提示词文件，保留 MemoryTrashDays 天", "deleted notes and prompt files, kept for MemoryTrashDays"
+)
 NOT_NEEDED = both("旧程序的文件，不使用", "files of the old program, not used")
 
 _FOLDERS = (

@@ -62,6 +62,10 @@ class NodePlaceholders:
             self._pattern = re.compile(rf"\{{\{{(?=[{first}])({'|'.join(map(re.escape, keys))})\}}\}}")
         return self._pattern
 
+    def keys(self) -> list[tuple[str, str]]:
+        """Each key of now, without braces, and the node that fills it."""
+        return sorted(self._owners.items())
+
     def update(self, node: str, said: Mapping[str, Json]) -> int:
         """Take values of a node by placeholder, with or without braces; null takes one away. Returns how many are
         left out: no names, or beyond a limit.

@@ -11,6 +11,8 @@ from app.services import Services
 from app.web.admin_access import LoginAttempts
 from app.web.blocking import AddressBlocks
 from app.web.panel.actions import ActionsPart
+from app.web.panel.agent_assistant import AgentAssistantPart
+from app.web.panel.agents import AgentsPart
 from app.web.panel.approvals import ApprovalsPart
 from app.web.panel.attention import AttentionPart
 from app.web.panel.blocked import BlockedPart
@@ -30,6 +32,7 @@ from app.web.panel.notebooks import NotebooksPart
 from app.web.panel.playground import PlaygroundPart
 from app.web.panel.plugin_pages import PluginPagesPart
 from app.web.panel.plugins import PluginsPart
+from app.web.panel.preprocessors import PreprocessorsPart
 from app.web.panel.recall import RecallPart
 from app.web.panel.results import ResultsPart
 from app.web.panel.schedules import SchedulesPart
@@ -37,6 +40,9 @@ from app.web.panel.search import SearchPart
 from app.web.panel.sessions import Sessions
 from app.web.panel.setup import SetupPart
 from app.web.panel.static import PREFIX, Assets
+from app.web.panel.tavern import TavernPart
+from app.web.panel.tool_lists import ToolListsPart
+from app.web.panel.variables import VariablesPart
 
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
@@ -55,6 +61,12 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     NotebooksPart,
     PlaygroundPart,
     PluginPagesPart,
+    AgentsPart,
+    VariablesPart,
+    TavernPart,
+    PreprocessorsPart,
+    ToolListsPart,
+    AgentAssistantPart,
     PluginsPart,
     RecallPart,
     ResultsPart,
