@@ -39,7 +39,7 @@ from app.extend.events import (
     UpstreamAnswered,
 )
 from app.extend.memory import MemorySearch, PluginMemory, Remembered
-from app.extend.pages import PageGroup, PanelPage, SearchHit
+from app.extend.pages import PageGroup, PageVisit, PanelPage, PluginPage, SearchHit
 from app.extend.plugins import (
     InProcessPlugin,
     PluginChat,
@@ -160,6 +160,7 @@ __all__ = [
     "OfferedTemplate",
     "Outcome",
     "PageGroup",
+    "PageVisit",
     "PanelPage",
     "PathKey",
     "PatientSource",
@@ -175,6 +176,7 @@ __all__ = [
     "PluginEmbeddings",
     "PluginInform",
     "PluginMemory",
+    "PluginPage",
     "PluginProgress",
     "PluginPush",
     "PluginShelfChanged",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -46,3 +47,26 @@ class SearchHit:
     english: str
     address: str
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageVisit:
+    """Somebody opens or sends a page of a plugin: ``language`` is ``zh`` or ``en``, ``form`` is empty for a GET."""
+
+    language: str
+    method: str
+    query: Mapping[str, str]
+    form: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginPage:
+    """A page that a plugin inside the server adds to the panel, at ``/AdminPanel/plugin-pages/<plugin>/<path>``.
+
+    ``content`` gives the HTML between the frame's top and bottom, in the person's language. It is the plugin's own
+    text: what comes from a model, a file or a client has to be escaped in it. The panel's rules hold: no script or
+    style inside the HTML; a plugin serves such files by routes of its own, with ``Access.ADMIN``.
+    """
+
+    page: PanelPage
+    content: Callable[[PageVisit], Awaitable[str]]

@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 import httpx
 
 from app.extend.memory import PluginMemory
+from app.extend.pages import PluginPage
 from app.extend.prompts import PlaceholderSource, PromptContext
 from app.extend.server import DeclaredRoute
 from app.extend.shelves import PromptSource, ResourceSource
@@ -186,6 +187,10 @@ class InProcessPlugin(Protocol):
 
     def prompts(self) -> Sequence[PromptSource]:
         """Prompts for MCP clients."""
+        ...
+
+    def pages(self) -> Sequence[PluginPage]:
+        """Pages for the admin panel."""
         ...
 
     async def stop(self) -> None:

@@ -35,6 +35,7 @@ from app.plugins.discovery import Plugin, PluginSet
 from app.plugins.environment import resolve_settings
 from app.plugins.in_process_context import ServerParts, printable
 from app.plugins.in_process_modules import told_error
+from app.plugins.in_process_pages import OwnedPage
 from app.plugins.in_process_plugin import LoadedPlugin, Tools, Version, load, log_fault
 from app.plugins.in_process_routes import merged_routes
 from app.plugins.in_process_work import PluginHangingError, PluginTimeoutError, Workers, WorkLimits
@@ -157,6 +158,10 @@ class InProcessPlugins:
     def prompts(self) -> tuple[PromptSource, ...]:
         """Those of all plugins that are loaded now, by the plugin's name."""
         return tuple(source for loaded in self._loaded() for source in loaded.prompts)
+
+    def pages(self) -> tuple[OwnedPage, ...]:
+        """Those of all plugins that are loaded now, by the plugin's name."""
+        return tuple(page for loaded in self._loaded() for page in loaded.pages)
 
     def states(self) -> tuple[PluginState, ...]:
         """How each plugin is, by name."""

@@ -29,6 +29,7 @@ from app.extend import (
 from app.plugins.discovery import Plugin
 from app.plugins.in_process_context import STANDING, ServerParts, Standing, make_context, printable
 from app.plugins.in_process_modules import PluginCodeError, PluginPackage, error_place
+from app.plugins.in_process_pages import OwnedPage, checked_pages
 from app.plugins.in_process_routes import checked_routes
 from app.plugins.in_process_shelves import checked_prompts, checked_resources
 from app.plugins.in_process_work import Workers
@@ -40,7 +41,7 @@ BODY_LIMIT = 1024 * 1024 * 1024
 """Most characters of a request body that a preprocessor returns."""
 PLACEHOLDERS_LIMIT = 100
 """Most placeholder sources of one plugin."""
-_METHODS = ("start", "process", "call", "routes", "placeholders", "resources", "prompts", "stop")
+_METHODS = ("start", "process", "call", "routes", "placeholders", "resources", "prompts", "pages", "stop")
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ class LoadedPlugin:
         self.placeholders: tuple[PlaceholderSource, ...] = ()
         self.resources: tuple[ResourceSource, ...] = ()
         self.prompts: tuple[PromptSource, ...] = ()
+        self.pages: tuple[OwnedPage, ...] = ()
         self._tools = tools
         self._package = package
         self._instance = instance
@@ -110,6 +112,8 @@ class LoadedPlugin:
             self.resources = checked_resources(self, await self._run("resources"))
         if self.offers("prompts"):
             self.prompts = checked_prompts(self, await self._run("prompts"))
+        if self.offers("pages"):
+            self.pages = checked_pages(self.name, self, await self._run("pages"))
 
     async def process(self, body: Body, context: PromptContext) -> Body:
         """The preprocessor's step; raises when it fails or returns no body.

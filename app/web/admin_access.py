@@ -10,10 +10,11 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from starlette.datastructures import Headers
-from starlette.responses import Response
+from starlette.requests import cookie_parser
+from starlette.responses import RedirectResponse, Response
 
 from app.errors import both
 from app.web.errors import admin_error
@@ -24,10 +25,20 @@ FAILURES = 5
 WINDOW_SECONDS = 900.0
 BLOCK_SECONDS = 1800.0
 MAX_ADDRESSES = 10_000
+MAX_COOKIE_CHARS = 8192
 MAX_HEADER_CHARS = 4096
 """Longest ``Authorization`` header that is looked into."""
 
+LOGIN_PATH = "/AdminPanel/login"
+STATIC_PREFIX = "/adminpanel/static/"
+"""Where the panel's own files are, in small letters: everybody may read them, the login page needs some."""
+
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
+
+
+def cookie_name(port: int) -> str:
+    """The cookie of a login. Servers on several ports of one machine would else share theirs and log each other out."""
+    return f"vcp_admin_{port}"
 
 
 @dataclass(slots=True)
@@ -74,18 +85,34 @@ class LoginAttempts:
 
 
 class AdminAccess:
-    """The check of administrators.
+    """The check of administrators: a login of the panel, or HTTP Basic.
 
     ``credentials`` gives the name and the password of now; while one of them is empty nobody comes in (P72, D86). Only
-    wrong credentials count as an attempt, missing ones do not (D85).
+    wrong credentials count as an attempt, missing ones do not (D85). ``logged_in`` says whether the token of a login
+    holds, ``port`` names its cookie.
     """
 
-    def __init__(self, credentials: Callable[[], tuple[str, str]], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        credentials: Callable[[], tuple[str, str]],
+        clock: Callable[[], float],
+        logged_in: Callable[[str], bool] = lambda _token: False,
+        port: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._credentials = credentials
+        self._logged_in = logged_in
+        self._port = port
         self.attempts = LoginAttempts(clock)
+
+    def by_login(self, headers: Headers) -> bool:
+        """Whether this request bears a login that holds."""
+        cookies = cookie_parser(headers.get("cookie", "")[:MAX_COOKIE_CHARS])
+        return self._logged_in(cookies.get(cookie_name(self._port()), ""))
 
     def refusal(self, path: str, method: str, headers: Headers, address: str) -> Response | None:
         """None for an administrator, else the answer."""
+        if path.lower().startswith(STATIC_PREFIX) and method in _SAFE_METHODS:
+            return None
         name, password = self._credentials()
         as_json = path.startswith("/admin_api") or "application/json" in headers.get("accept", "").lower()
         if not name or not password:
@@ -95,6 +122,18 @@ class AdminAccess:
             )
             title = "Service Unavailable: Admin credentials not configured."
             return admin_error(503, title, explained, as_json=as_json)
+        if path != LOGIN_PATH and not self.by_login(headers):
+            refusal = self._without_login(path, method, headers, address, (name, password), as_json=as_json)
+            if refusal is not None:
+                return refusal
+        if method not in _SAFE_METHODS and not _from_own_pages(headers):
+            explained = both("拒绝其他网站发起的请求", "requests of other sites change nothing here")
+            return admin_error(403, "Forbidden", explained, as_json=as_json)
+        return None
+
+    def _without_login(
+        self, path: str, method: str, headers: Headers, address: str, right: tuple[str, str], *, as_json: bool
+    ) -> Response | None:
         wait = self.attempts.blocked_for(address)
         if wait > 0:
             minutes = math.ceil(wait / 60)
@@ -104,17 +143,27 @@ class AdminAccess:
             retry = {"Retry-After": str(math.ceil(wait))}
             return admin_error(429, "Too Many Requests", explained, as_json=as_json, headers=retry)
         given = _given(headers)
-        if given is None or not _right(given, name, password):
+        if given is None and not as_json and _opens_page(method, headers):
+            return RedirectResponse(f"{LOGIN_PATH}?{urlencode({'next': path})}", 303, {"Cache-Control": "no-store"})
+        if given is None or not _right(given, *right):
             if given is not None:
                 self.attempts.failed(address)
-            challenge = {"WWW-Authenticate": 'Basic realm="Admin Panel"'}
+            if "hx-request" in headers:  # a piece of a page whose login has ended: the whole page goes there
+                return Response(status_code=401, headers={"HX-Redirect": LOGIN_PATH})
+            own_page = headers.get("sec-fetch-site", "").lower() == "same-origin"
+            challenge = {} if own_page else {"WWW-Authenticate": 'Basic realm="Admin Panel"'}
             explained = both("需要管理员用户名和密码", "the administrator's name and password are needed")
             return admin_error(401, "Unauthorized", explained, as_json=as_json, told=False, headers=challenge)
         self.attempts.succeeded(address)
-        if method not in _SAFE_METHODS and not _from_own_pages(headers):
-            explained = both("拒绝其他网站发起的请求", "requests of other sites change nothing here")
-            return admin_error(403, "Forbidden", explained, as_json=as_json)
         return None
+
+
+def _opens_page(method: str, headers: Headers) -> bool:
+    """True when a person's browser is about to show what it gets here."""
+    if method not in _SAFE_METHODS or "hx-request" in headers:
+        return False
+    mode = headers.get("sec-fetch-mode")
+    return mode == "navigate" if mode is not None else "text/html" in headers.get("accept", "").lower()
 
 
 def _given(headers: Headers) -> bytes | None:

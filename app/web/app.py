@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -13,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__
 from app.extend import Access, Reloaded, RouteSource
+from app.observe.action_log import ActionLog
 from app.services import Services
 from app.services.mcp_http import McpHttp
 from app.services.mcp_shelves import give_shelves
@@ -39,6 +41,9 @@ from app.web.metrics import MetricsRoute
 from app.web.models import models_routes
 from app.web.nodes import nodes_routes
 from app.web.openapi import describe_routes
+from app.web.panel.action_notes import ActionNotes
+from app.web.panel.parts import PanelRoutes
+from app.web.panel.sessions import Sessions
 from app.web.pass_through import PassThrough
 from app.web.plugin_callback import CALLBACK_PATHS, plugin_callback_routes
 from app.web.schedule_task import schedule_task_routes
@@ -73,7 +78,9 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     app.router.redirect_slashes = False  # the gate has found the path that was meant
     shared = shared or admission(services)
     blocks = shared.blocks
-    admin = AdminAccess(lambda: (services.settings.admin_username, services.settings.admin_password), time.monotonic)
+    credentials = partial(_credentials, services)
+    sessions = Sessions(services.in_force.home, credentials, time.time)
+    admin = AdminAccess(credentials, time.monotonic, sessions.valid, lambda: services.port)
     install_error_handlers(app)
     chat = {path: ChatRoute(services, show_vcp=show_vcp) for path, show_vcp in CHAT_PATHS.items()}
     for path, route in chat.items():
@@ -99,8 +106,8 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     give_shelves(services)
     mcp = McpRoutes(services, blocks, mcp_http)
     further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services), DailyNotesRoutes(services))
-    memory_files = MemoryFilesRoutes(services)
-    routes = _Routes(app, own, lambda: (*further, memory_files, *services.routes))
+    for_admins = (MemoryFilesRoutes(services), PanelRoutes(services, sessions, admin.attempts))
+    routes = _Routes(app, own, lambda: (*further, *for_admins, *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
     routes.gate = Gate(
         CutOff(
@@ -115,6 +122,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
         sockets=_socket_gate(services, shared),
         tell_themselves=CHAT_PATHS,  # one line for each turn is enough
         origins_of={MCP_PATH: mcp.allowed_origin},
+        acted=ActionNotes(ActionLog(services.in_force.home), services.background).add,
     )
     if services.in_force.owns_home:  # else nobody knows of this server, and nobody could answer
         services.approvals.open = True
@@ -123,6 +131,10 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     )
     services.events.listen(lambda _event: routes.renew(), Reloaded)
     return routes.gate
+
+
+def _credentials(services: Services) -> tuple[str, str]:
+    return services.settings.admin_username, services.settings.admin_password
 
 
 def _socket_gate(services: Services, shared: Admission) -> SocketGate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -12,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import ForbiddenError, UnauthorizedError, both
 from app.extend import Access, PathKey
+from app.observe.action_log import Action
 from app.web.addresses import Network, client_address
 from app.web.admin_access import AdminAccess
 from app.web.blocking import AddressBlocks
@@ -49,9 +51,9 @@ class Gate:
 
     What a path needs is said by ``table``, which may be replaced at any time; a path without a rule needs the key,
     whether it has a route or not, and everything in the administrators' part needs their login. ``sockets`` is the gate
-    of WebSockets, ``origins_of`` says for some paths which pages may read their answers, in place of ``cors_origins``.
-    Nothing of a body is read before the request was seen to be allowed. The log has a line with the
-    address for every POST; routes at the paths that ``tell_themselves`` write it.
+    of WebSockets, ``acted`` hears of what administrators change, ``origins_of`` says for some paths which pages may
+    read their answers, in place of ``cors_origins``. Nothing of a body is read before the request was seen to be
+    allowed. The log has a line with the address for every POST; routes at the paths that ``tell_themselves`` write it.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Gate:
         sockets: ASGIApp,
         tell_themselves: Iterable[str] = (),
         origins_of: Mapping[str, AllowedOrigin] | None = None,
+        acted: Callable[[Action], None] = lambda _action: None,
     ) -> None:
         self._app = app
         self._key = key
@@ -78,6 +81,7 @@ class Gate:
         self._sockets = sockets
         self._tell_themselves = frozenset(tell_themselves)
         self._origins_of = origins_of or {}
+        self._acted = acted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or answer it here."""
@@ -95,6 +99,8 @@ class Gate:
         rule = table.rule(path, method)
         for_admins = is_admin_path(path) or (rule is not None and rule.access is Access.ADMIN)
         send = self._with_cors(path, headers, send, for_admins)
+        if for_admins and method not in ("GET", "HEAD", "OPTIONS"):
+            send = self._noted(send, path, method, headers, address)
         if method == "OPTIONS" and not for_admins:
             await self._preflight(headers, send)
             return
@@ -120,6 +126,17 @@ class Gate:
         if headers.get("authorization"):
             self._blocks.wrong_key(address)
         return error_response(path, UnauthorizedError(UNAUTHORIZED))
+
+    def _noted(self, send: Send, path: str, method: str, headers: Headers, address: str) -> Send:
+        """``send``, which notes what an administrator does; the routes' own spelling of the path, no query, no body."""
+        via = "login" if self._admin.by_login(headers) else "basic" if "authorization" in headers else ""
+
+        async def noting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._acted(Action(time.time(), address, via, method, shown_path(path), message["status"]))
+            await send(message)
+
+        return noting
 
     def _path_key_refusal(self, rule: Rule, path_key: PathKey, path: str, address: str) -> Response | None:
         expected = path_key.expected().encode("utf-8", "surrogateescape")

@@ -1,0 +1,38 @@
+"""Markdown of models, diaries and plugins as HTML for pages: no raw HTML, no script, no picture of another place."""
+
+from __future__ import annotations
+
+import nh3
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+MAX_CHARS = 200_000
+"""Longer texts are shown as they are, since no person reads them as a page."""
+
+_TAGS = {
+    *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"),
+    *("em", "strong", "s", "a", "table", "thead", "tbody", "tr", "th", "td"),
+}
+_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"align"}, "td": {"align"}, "code": {"class"}}
+_SCHEMES = {"http", "https", "mailto"}
+
+
+class Renderer:
+    """Markdown to HTML, in two steps of which each suffices: raw HTML is text, and an allow-list goes over all."""
+
+    def __init__(self) -> None:
+        self._parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
+        self._parser.disable("image")  # a picture is a request to another place; it stays a link
+
+    def __call__(self, text: str) -> Markup:
+        """The text as safe HTML."""
+        if len(text) > MAX_CHARS:
+            return Markup("<pre>{}</pre>").format(text)
+        try:
+            html = self._parser.render(text)
+        except RecursionError:
+            return Markup("<pre>{}</pre>").format(text)
+        clean = nh3.clean(
+            html, tags=_TAGS, attributes=_ATTRIBUTES, url_schemes=_SCHEMES, link_rel="noopener noreferrer nofollow"
+        )
+        return Markup(clean)

@@ -1,0 +1,54 @@
+"""All parts of the panel, and the routes that they make together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from starlette.routing import Route
+
+from app.extend import DeclaredRoute, PanelPage
+from app.services import Services
+from app.web.admin_access import LoginAttempts
+from app.web.panel.actions import ActionsPart
+from app.web.panel.frame import URL, Panel, PanelPart, panel_route
+from app.web.panel.login import LoginPart
+from app.web.panel.news import NewsPart
+from app.web.panel.plugin_pages import PluginPagesPart
+from app.web.panel.search import SearchPart
+from app.web.panel.sessions import Sessions
+from app.web.panel.static import PREFIX, Assets
+
+PARTS: Sequence[Callable[[Panel], PanelPart]] = (
+    ActionsPart,
+    NewsPart,
+    PluginPagesPart,
+)
+"""Each makes one part of the panel from the frame; the order says nothing."""
+
+
+class PanelRoutes:
+    """The ``RouteSource`` of the whole panel."""
+
+    def __init__(self, services: Services, sessions: Sessions, attempts: LoginAttempts) -> None:
+        self._assets = Assets()
+        self._panel = Panel(services, self._assets, self._pages)
+        self._parts: tuple[PanelPart, ...] = tuple(make(self._panel) for make in PARTS)
+        self._further: tuple[PanelPart, ...] = (
+            LoginPart(self._panel, sessions, attempts),
+            SearchPart(self._panel, self._parts),
+        )
+
+    def routes(self) -> Sequence[DeclaredRoute]:
+        """The routes of now: plugins may bring further ones."""
+        static = panel_route(f"{PREFIX.removeprefix(URL)}{{version}}/{{name:path}}", self._assets.answer)
+        parts = (*self._further, *self._parts)
+        return (static, *(self._guarded(declared) for part in parts for declared in part.routes()))
+
+    def _guarded(self, declared: DeclaredRoute) -> DeclaredRoute:
+        route = declared.route
+        assert isinstance(route, Route)
+        guarded = Route(route.path, self._panel.guarded(route.endpoint), methods=list(route.methods or ()))
+        return DeclaredRoute(guarded, declared.access, declared.path_key, declared.brought_by)
+
+    def _pages(self) -> Sequence[PanelPage]:
+        return [page for part in self._parts for page in part.pages()]

@@ -1,0 +1,272 @@
+"""What all pages of the panel share (vcp-core 8.1; D85; P72)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from app.web.panel.frame import TEMPLATES
+from app.web.panel.login import inside
+from app.web.panel.markdown import Renderer
+from app.web.panel.static import FOLDER
+from tests.plugins.modules import write_module
+from tests.server import run
+from tests.web.panel.visitor import HOSTILE, NAME, PASSWORD, visiting
+
+
+def test_d85_who_is_not_logged_in_is_led_to_the_login_page_and_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path, logged_in=False) as visitor:
+            answer = await visitor.client.get("/AdminPanel/actions", headers={"accept": "text/html"})
+            assert answer.status_code == 303
+            assert answer.headers["location"] == "/AdminPanel/login?next=%2FAdminPanel%2Factions"
+            page = await visitor.page("/login?next=%2FAdminPanel%2Factions")
+            assert 'value="/AdminPanel/actions"' in page and "Log in to the panel" in page
+            piece = await visitor.client.get("/AdminPanel/search?q=x", headers={"hx-request": "true"})
+            assert piece.status_code == 401 and piece.headers["hx-redirect"] == "/AdminPanel/login"
+            own = await visitor.api("GET", "/dailynotes/folders")
+            assert own.status_code == 401 and "www-authenticate" not in own.headers
+            other = await visitor.api("GET", "/dailynotes/folders", **{"sec-fetch-site": "none"})
+            assert other.status_code == 401 and other.headers["www-authenticate"].startswith("Basic")
+
+    run(main())
+
+
+def test_a_login_opens_pages_and_routes_until_logout(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            cookie = next(iter(visitor.client.cookies.jar))
+            assert cookie.name == f"vcp_admin_{visitor.server.services.port}"
+            assert "Admin actions" in await visitor.page("/actions")
+            assert (await visitor.api("GET", "/dailynotes/folders")).status_code == 200
+            token = cookie.value
+            assert token and token not in (tmp_path / ".vcp/panel_sessions.json").read_text(encoding="utf-8")
+            assert (tmp_path / ".vcp/panel_sessions.json").stat().st_mode & 0o777 == 0o600
+            answer = await visitor.post("/logout", {}, htmx=False)
+            assert answer.status_code == 303 and answer.headers["location"] == "/AdminPanel/login"
+            visitor.client.cookies.set(cookie.name, token)
+            again = await visitor.client.get("/admin_api/dailynotes/folders")
+            assert again.status_code == 401
+
+    run(main())
+
+
+def test_five_wrong_passwords_at_the_login_page_block_it_but_not_a_login_that_holds(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            for _ in range(5):
+                answer = await visitor.post("/login", {"username": NAME, "password": "no"}, htmx=False)
+                assert answer.status_code == 401 and "wrong" in answer.text
+            answer = await visitor.post("/login", {"username": NAME, "password": PASSWORD}, htmx=False)
+            assert answer.status_code == 429 and int(answer.headers["retry-after"]) > 60
+            assert "Admin actions" in await visitor.page("/actions")
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "headers", [{"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}, {"origin": "https://evil.example"}]
+)
+def test_no_other_site_can_log_in_log_out_or_change_anything(tmp_path: Path, headers: dict[str, str]) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            if "origin" in headers:
+                del visitor.client.headers["sec-fetch-site"]
+            for path in ("/login", "/logout", "/preferences"):
+                answer = await visitor.post(path, {"username": NAME, "password": PASSWORD}, htmx=False, **headers)
+                assert answer.status_code == 403 and "set-cookie" not in answer.headers
+            assert (await visitor.api("POST", "/rag-tags", {}, **headers)).status_code == 403
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("", "https://evil.example/", "//evil.example/", "/\\evil.example", "/AdminPanel/\\..", "javascript:alert(1)"),
+        *(
+            "/AdminPanelX",
+            "/v1/models",
+            "/AdminPanel/login",
+            "/AdminPanel/\r\nSet-Cookie: x=1",
+            "/AdminPanel/" + "x" * 3000,
+        ),
+    ],
+)
+def test_after_a_login_nobody_is_sent_out_of_the_panel(address: str) -> None:
+    assert inside(address) == "/AdminPanel/"
+
+
+def test_every_page_forbids_scripts_that_are_not_ours_and_is_not_kept(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            for path, status in (("/actions", 200), ("/login", 200), ("/search?q=x", 200), ("/plugin-pages/a/b", 404)):
+                answer = await visitor.client.get(f"/AdminPanel{path}")
+                policy = answer.headers["content-security-policy"]
+                assert answer.status_code == status
+                assert "default-src 'none'" in policy and "script-src 'self';" in policy and "unsafe" not in policy
+                assert answer.headers["cache-control"] == "no-store" and answer.headers["x-frame-options"] == "DENY"
+                assert not [name for name in answer.headers if name.startswith("access-control")]
+
+    run(main())
+
+
+def test_templates_hold_no_inline_script_style_or_handler() -> None:
+    wrong = re.compile(
+        r"""<script(?![^>]*\bsrc=)(?![^>]*type="application/json")|<style|\sstyle=|\son[a-z]+=|hx-on|javascript:"""
+    )
+    for path in TEMPLATES.rglob("*.html"):
+        found = wrong.search(path.read_text(encoding="utf-8"))
+        assert not found, f"{path.name}: {found and found[0]}"
+
+
+def test_templates_show_no_text_in_one_language_alone() -> None:
+    chinese = re.compile(r"[\u4e00-\u9fff]")
+    call = re.compile(r"""\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}""", re.S)
+    for path in TEMPLATES.rglob("*.html"):
+        bare = call.sub("", path.read_text(encoding="utf-8")).replace(">中文<", "><")
+        assert not chinese.search(bare), f"{path.name} shows Chinese that does not go through t()"
+
+
+def test_the_language_is_the_browsers_until_a_person_chooses(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            for asked, shown in (
+                ("zh-CN,en;q=0.5", "操作记录"),
+                ("fr,en;q=0.8,zh;q=0.3", "Admin actions"),
+                ("de", "操作记录"),
+                ("en;q=x", "操作记录"),
+            ):
+                assert f"<h1>{shown}</h1>" in await visitor.page("/actions", language=asked)
+            fields = {"language": "zh", "theme": "dark", "next": "/AdminPanel/actions"}
+            answer = await visitor.post("/preferences", fields, htmx=False)
+            assert answer.status_code == 303 and answer.headers["location"] == "/AdminPanel/actions"
+            page = await visitor.page("/actions", language="en")
+            assert "<h1>操作记录</h1>" in page and 'data-theme="dark"' in page
+            await visitor.post("/preferences", {"language": HOSTILE, "theme": "<b>"}, htmx=False)
+            assert 'data-theme="dark"' in await visitor.page("/actions")
+
+    run(main())
+
+
+def test_what_administrators_change_is_noted_without_its_content(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            await visitor.api("POST", "/rag-tags", {"secret-name": {"tags": []}})
+            await visitor.client.post("/admin_api/<script>", json={})
+            page = await visitor.page("/actions?q=post")
+            assert "/admin_api/rag-tags" in page and "/AdminPanel/login" in page and "secret-name" not in page
+            assert "<script>" not in page.replace("<script ", "") and PASSWORD not in page
+            assert "secret-name" not in (tmp_path / ".vcp/admin_actions.jsonl").read_text(encoding="utf-8")
+
+    run(main())
+
+
+def test_the_search_finds_pages_in_both_languages(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            for words in ("操作", "ACTIONS", "audit"):
+                assert 'href="/AdminPanel/actions"' in await visitor.page(f"/search?q={words}")
+            assert "Nothing found" in await visitor.page(f"/search?q={HOSTILE}")
+            assert (await visitor.page("/search?q=")).strip() == ""
+
+    run(main())
+
+
+def test_assets_are_open_versioned_and_with_their_licences(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path, logged_in=False) as visitor:
+            page = await visitor.page("/login")
+            addresses = re.findall(r'"(/AdminPanel/static/[^"]+)"', page)
+            assert any(address.endswith("/panel.css") for address in addresses)
+            for address in addresses:
+                answer = await visitor.client.get(address)
+                assert answer.status_code == 200 and "immutable" in answer.headers["cache-control"]
+                other = await visitor.client.get(re.sub(r"static/\w+/", "static/other/", address))
+                assert other.headers["cache-control"] == "no-store"
+            for wrong in (
+                "/AdminPanel/static/x/../frame.py",
+                "/AdminPanel/static/x/..%2fframe.py",
+                "/AdminPanel/static/x/none",
+            ):
+                assert (await visitor.client.get(wrong)).status_code in (401, 404)
+
+    run(main())
+    licences = (FOLDER / "vendor/LICENSES.txt").read_text(encoding="utf-8")
+    for name in ("htmx.org 2.", "uplot", "sortablejs", "@codemirror/view"):
+        assert f"\n{name}" in licences
+
+
+@pytest.mark.parametrize(
+    ("text", "never"),
+    [
+        (HOSTILE, "<img"),
+        ("<script>alert(1)</script>", "<script"),
+        ("[x](javascript:alert(1))", 'javascript:alert(1)"'),
+        ("[x](JaVaScRiPt&#58;alert(1))", 'href="java'),
+        ("![x](https://evil.example/track.png)", "<img"),
+        ("<a href='data:text/html,x'>x</a>", "<a href"),
+        ("[x](data:text/html;base64,eA==)", 'href="data'),
+        ("`</code><script>`", "<script"),
+        ("| a |\n|---|\n| <svg onload=alert(1)> |", "<svg"),
+        ('```x" onload="alert(1)\n```', 'onload="'),
+    ],
+)
+def test_markdown_of_models_brings_no_script_no_picture_and_no_strange_link(text: str, never: str) -> None:
+    assert never.lower() not in Renderer()(text).lower()
+
+
+def test_markdown_shows_what_it_should_and_ends_on_what_is_nested_or_long() -> None:
+    render = Renderer()
+    assert "<strong>b</strong>" in render("**b**") and 'href="https://a.example"' in render("[a](https://a.example)")
+    assert "<table>" in render("| a |\n|---|\n| b |") and "<pre>" in render("```\ncode\n```")
+    assert render(">" * 5000 + "x") and render("[" * 20_000) and render("*" * 100_000)
+    assert render("<b>" * 100_000).startswith("<pre>&lt;b&gt;")
+
+
+PAGE_PLUGIN = """
+from app.extend import PageGroup, PanelPage, PluginPage
+
+class Plugin:
+    def pages(self):
+        page = PanelPage("notes", PageGroup.TOOLS, "我的页面", "My page")
+        return [PluginPage(page, self.content)]
+    async def content(self, visit):
+        if visit.query.get("fail"):
+            raise ValueError("broken")
+        return f"<p id=own>{visit.language} {visit.method} {visit.form.get('a', '')}</p>"
+
+def create(context):
+    return Plugin()
+"""
+
+
+def test_a_plugin_inside_the_server_adds_a_page(tmp_path: Path) -> None:
+    write_module(tmp_path, "Pager", PAGE_PLUGIN)
+
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            assert 'href="/AdminPanel/plugin-pages/Pager/notes"' in await visitor.page("/actions")
+            page = await visitor.page("/plugin-pages/Pager/notes", language="zh")
+            assert "<p id=own>zh GET </p>" in page and "<h1>我的页面" in page
+            sent = await visitor.post("/plugin-pages/Pager/notes", {"a": "b"}, htmx=False)
+            assert "<p id=own>en POST b</p>" in sent.text
+            failed = await visitor.page("/plugin-pages/Pager/notes?fail=1", status=500)
+            assert "Something went wrong" in failed and "Pager" in failed and "broken" not in failed
+            assert "its plugin may be off" in await visitor.page("/plugin-pages/Pager/other", status=404)
+
+    run(main())
+
+
+@pytest.mark.parametrize("declared", ["None", "[1]", "[PluginPage(PanelPage('../x', PageGroup.TOOLS, 'a', 'b'), len)]"])
+def test_a_plugin_with_a_page_that_is_none_is_left_out(tmp_path: Path, declared: str) -> None:
+    write_module(tmp_path, "Pager", PAGE_PLUGIN.replace("[PluginPage(page, self.content)]", declared))
+
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            assert "plugin-pages" not in await visitor.page("/actions")
+            assert any("Pager" in problem for problem in visitor.server.services.in_process.problems())
+
+    run(main())
