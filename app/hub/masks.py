@@ -73,7 +73,9 @@ class _Finder:
         return any(form in data for form in self._encoded)
 
     def masked(self, text: str) -> str:
-        return self._pattern.sub(MASK, text) if any(form in text for form in self._forms) else text
+        if len(text) < SHORTEST_SECRET or not any([form in text for form in self._forms]):
+            return text
+        return self._pattern.sub(MASK, text)
 
     def is_secret(self, text: str) -> bool:
         return text in self._forms

@@ -36,6 +36,7 @@ _TOKEN_BEGINNINGS = (
     "AIza",
     "eyJ",
 )
+_SHORTEST_TOKEN = 13
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)[^-]*")
 _ASSIGNED = re.compile(r"(?m)^([ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]{0,100})[ \t]*=[ \t]*)(\S[^\r\n]*)")
 _BEARER = re.compile(r"(?i)\b(Bearer[ \t]+)[A-Za-z0-9._~+/=-]{12,}")
@@ -44,7 +45,7 @@ _BEARER = re.compile(r"(?i)\b(Bearer[ \t]+)[A-Za-z0-9._~+/=-]{12,}")
 def masked_text(text: str) -> str:
     """``text`` with a mask in place of well-known tokens, private keys, and values assigned to secret names."""
     # Plain searches first: most texts hold none of it, and an expression over a long one stops everything else.
-    if any(beginning in text for beginning in _TOKEN_BEGINNINGS):
+    if len(text) >= _SHORTEST_TOKEN and any([beginning in text for beginning in _TOKEN_BEGINNINGS]):
         text = _TOKENS.sub(MASK, text)
     if "PRIVATE KEY-----" in text:
         text = _PRIVATE_KEY.sub(rf"\1{MASK}", text)

@@ -18,6 +18,8 @@ MAX_RUNS = 2_000
 MAX_TRIED = 50
 """Expanded texts that are looked for inside of one that was changed later."""
 
+MAX_ROLE = 40
+
 LATER = "later"
 """Source of text that a phase after the expansion wrote, and of what cannot be told apart."""
 
@@ -75,8 +77,8 @@ def _message(message: Message, texts: Texts) -> dict[str, Json]:
 
 def _form(message: Message, texts: Texts) -> dict[str, Json]:
     """A message without its content; without texts only its role."""
-    if not texts.full:
-        return {"role": str(message.get("role"))[:40]}
+    if not texts.full or message.keys() <= {"role", "content"}:
+        return {"role": str(message.get("role"))[:MAX_ROLE]}
     cleaned: dict[str, Json] = texts.value({name: value for name, value in message.items() if name != "content"})
     return cleaned
 
@@ -85,7 +87,7 @@ def _part(part: Json, texts: Texts) -> Json:
     if texts.full:
         return texts.value(part)
     kind = part.get("type") if isinstance(part, Mapping) else ""
-    return {"type": str(kind)[:40], **texts.value(part)}
+    return {"type": str(kind)[:MAX_ROLE], **texts.value(part)}
 
 
 def _after(

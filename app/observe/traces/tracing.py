@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 Detail = Literal["off", "metadata", "full"]
 
+SETTLE_SECONDS = 2.0
 MAX_LIVE = 50
 """Requests that run now and are shown above the list."""
 
@@ -62,7 +63,7 @@ class Tracing:
         self._timer = timer
         self._hears = False
         self._store = TraceStore(path)
-        self._writer = TraceWriter(self._store, mask, self._limits, clock)
+        self._writer = TraceWriter(self._store, mask, self._limits, clock, timer)
         self._collector = Collector(self._writer.write, lambda: rules().detail == "full", clock, timer)
 
     @property
@@ -98,11 +99,12 @@ class Tracing:
         return ""
 
     async def settled(self) -> None:
-        """Wait until all that has ended is on the disk."""
-        await asyncio.to_thread(lambda: self._writer.settled().wait(10))
+        """Wait until all that has ended is on the disk, within bounds."""
+        await asyncio.to_thread(self._writer.settled, SETTLE_SECONDS)
 
     async def page(self, wanted: Wanted) -> Page:
         """Traces that fit; see ``TraceStore.page``. None is older than the settings allow."""
+        await self.settled()
         oldest = self._clock() - self._rules().seconds
         since = oldest if wanted.since is None else max(oldest, wanted.since)
         return await asyncio.to_thread(self._store.page, replace(wanted, since=since))

@@ -6,6 +6,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from app.extend import Clock
@@ -24,6 +25,9 @@ MAX_WAITING_CHARS = 64 * 1024 * 1024
 """Of all that wait; beyond it a record is written without its texts."""
 
 BATCH = 50
+GATHER_SECONDS = 0.25
+"""How long a first record waits for others: together they cost less than each alone."""
+
 TIDY_SECONDS = 300.0
 """How often what is too old is looked for."""
 
@@ -37,12 +41,18 @@ class TraceWriter:
     """
 
     def __init__(
-        self, store: TraceStore, mask: Callable[[], Mask], limits: Callable[[], tuple[float, int]], clock: Clock
+        self,
+        store: TraceStore,
+        mask: Callable[[], Mask],
+        limits: Callable[[], tuple[float, int]],
+        clock: Clock,
+        timer: Clock,
     ) -> None:
         self._store = store
         self._mask = mask
         self._limits = limits
         self._clock = clock
+        self._timer = timer
         self._waiting: queue.Queue[Record | threading.Event | None] = queue.Queue(MAX_WAITING)
         self._chars = 0
         self._counting = threading.Lock()
@@ -83,14 +93,16 @@ class TraceWriter:
             self._lost(1)
             self._written(record)
 
-    def settled(self) -> threading.Event:
-        """Set when all that was taken until now is on the disk."""
-        done = threading.Event()
+    def settled(self, seconds: float) -> bool:
+        """Wait until all that was taken until now is on the disk; false when it takes longer. Blocks."""
         if self._thread is None:
-            done.set()
-        else:
-            self._waiting.put(done)
-        return done
+            return True
+        done = threading.Event()
+        try:
+            self._waiting.put(done, timeout=seconds)
+        except queue.Full:
+            return False
+        return done.wait(seconds)
 
     def _work(self) -> None:
         stopped = False
@@ -107,8 +119,10 @@ class TraceWriter:
                 batch: list[Record | threading.Event | None] = [self._waiting.get(timeout=TIDY_SECONDS)]
             except queue.Empty:
                 return False
-            while len(batch) < BATCH and not self._waiting.empty():
-                batch.append(self._waiting.get_nowait())
+            until = self._timer() + GATHER_SECONDS
+            while len(batch) < BATCH and isinstance(batch[-1], Record) and (left := until - self._timer()) > 0:
+                with suppress(queue.Empty):
+                    batch.append(self._waiting.get(timeout=left))
             records = [one for one in batch if isinstance(one, Record)]
             self._save(records)
             written += len(records)
