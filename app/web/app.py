@@ -19,6 +19,7 @@ from app.services import Services
 from app.services.mcp_http import McpHttp
 from app.services.mcp_shelves import give_shelves
 from app.web.addresses import client_address
+from app.web.admin.traces import TracesRoutes
 from app.web.admin_access import AdminAccess
 from app.web.admission import Admission, LimitsOfNow, admission
 from app.web.approvals import approvals_routes
@@ -106,7 +107,11 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     give_shelves(services)
     mcp = McpRoutes(services, blocks, mcp_http)
     further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services), DailyNotesRoutes(services))
-    for_admins = (MemoryFilesRoutes(services), PanelRoutes(services, sessions, admin.attempts))
+    for_admins = (
+        MemoryFilesRoutes(services),
+        TracesRoutes(services),
+        PanelRoutes(services, sessions, admin.attempts),
+    )
     routes = _Routes(app, own, lambda: (*further, *for_admins, *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)
     routes.gate = Gate(

@@ -230,7 +230,7 @@ def _insert(connection: sqlite3.Connection, document: Mapping[str, Any]) -> None
         f"INSERT INTO traces ({COLUMNS}, words) VALUES ({marks})",
         [*(whole_text(value) for value in values), whole_text(words_of(document))],
     ).lastrowid
-    connection.execute("INSERT INTO documents VALUES (?, ?)", (seq, _packed(document)))
+    connection.execute("INSERT INTO documents VALUES (?, ?)", (seq, zlib.compress(written(document), 1)))
     connection.executemany(
         "INSERT OR IGNORE INTO tools VALUES (?, ?)", [(whole_text(tool), seq) for tool in sorted(tools_of(document))]
     )
@@ -243,8 +243,10 @@ def whole_text(value: Any) -> Any:
     return value.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def _packed(document: Mapping[str, Any]) -> bytes:
-    return zlib.compress(json.dumps(document, separators=(",", ":"), allow_nan=False, default=str).encode("ascii"), 1)
+def written(document: Mapping[str, Any]) -> bytes:
+    """A document as JSON in UTF-8; halves of characters are replaced."""
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
+    return text.encode("utf-8", "replace")
 
 
 def _unpacked(data: bytes) -> dict[str, Any]:

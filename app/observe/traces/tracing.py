@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,7 +16,8 @@ from app.observe.bus import EventBus
 from app.observe.traces.collector import HEARD, Collector
 from app.observe.traces.document import trace_document
 from app.observe.traces.rows import TraceRow, row_of
-from app.observe.traces.store import Choices, Page, TraceStore, Wanted
+from app.observe.traces.record import Record
+from app.observe.traces.store import Choices, Page, TraceStore, Wanted, written
 from app.observe.traces.texts import Mask
 from app.observe.traces.writer import TraceWriter
 
@@ -120,7 +122,7 @@ class Tracing:
         """The document of a trace, also of one that still runs; raises NotFoundError."""
         record, now = self._collector.one(id), self._timer()
         if record is not None:
-            return await asyncio.to_thread(lambda: trace_document(record, self._mask(), now))
+            return await asyncio.to_thread(self._of_now, record, now)
         document = await asyncio.to_thread(self._store.one, id)
         if document is None:
             await self.settled()  # it may have ended a moment ago
@@ -146,6 +148,10 @@ class Tracing:
     def replays(self, id: str, of: str) -> None:
         """The chat that will be called ``id`` repeats the one of another trace."""
         self._collector.replays(id, of)
+
+    def _of_now(self, record: Record, now: float) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(written(trace_document(record, self._mask(), now)))
+        return document
 
     def _hear(self, event: Event) -> None:
         if self._hears:  # the event that ended the hearing still comes here

@@ -17,11 +17,13 @@ from app.web.panel.plugin_pages import PluginPagesPart
 from app.web.panel.search import SearchPart
 from app.web.panel.sessions import Sessions
 from app.web.panel.static import PREFIX, Assets
+from app.web.panel.traces import TracesPart
 
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
     NewsPart,
     PluginPagesPart,
+    TracesPart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""
 
