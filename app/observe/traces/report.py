@@ -1,4 +1,4 @@
-"""What of a trace may be shown to strangers: times, counts, kinds. No texts, no keys, no names of people or machines."""
+"""What of a trace may be shown to strangers: times, counts, kinds. No texts, keys, names of people or machines."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def row_of(document: Mapping[str, Any]) -> TraceRow:
         calls=len(calls),
         failed=sum(call.get("outcome") == "error" for call in calls),
         tokens=document["tokens"]["total_tokens"],
-        error=_said(document["error"])[:MAX_ERROR] or _call_error(calls),
+        error=_said(document["error"])[:MAX_ERROR] or ("" if turn else _call_error(calls)),
         title=_title(document),
         parent=document["parent"],
         replay_of=document["replay_of"],

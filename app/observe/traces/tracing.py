@@ -15,8 +15,8 @@ from app.extend import CallFinished, Clock, Event, TurnStarted
 from app.observe.bus import EventBus
 from app.observe.traces.collector import HEARD, Collector
 from app.observe.traces.document import trace_document
-from app.observe.traces.rows import TraceRow, row_of
 from app.observe.traces.record import Record
+from app.observe.traces.rows import TraceRow, row_of
 from app.observe.traces.store import Choices, Page, TraceStore, Wanted, written
 from app.observe.traces.texts import Mask
 from app.observe.traces.writer import TraceWriter

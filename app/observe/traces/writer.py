@@ -84,9 +84,8 @@ class TraceWriter:
             return
         with self._counting:
             if self._chars + record.weight > MAX_WAITING_CHARS:
-                record.full = False
-            else:
-                self._chars += record.weight
+                record.full, record.weight = False, 0
+            self._chars += record.weight
         try:
             self._waiting.put_nowait(record)
         except queue.Full:
@@ -170,7 +169,7 @@ class TraceWriter:
 
     def _written(self, record: Record) -> None:
         with self._counting:
-            self._chars = max(0, self._chars - (record.weight if record.full else 0))
+            self._chars -= record.weight
 
     def _lost(self, count: int) -> None:
         with self._counting:

@@ -22,7 +22,7 @@ from app.web.admin.traces import wanted_of, written_cursor
 from app.web.gate import CLIENT_IP
 from app.web.panel.frame import URL, Panel, panel_route
 from app.web.panel.prompt_view import after_view, before_view
-from app.web.panel.waterfall import waterfall, where
+from app.web.panel.waterfall import span, waterfall, where
 
 MAX_SHOWN = 20_000
 """Characters of an answer, of arguments or of a result that a page shows; the export has all that is kept."""
@@ -115,6 +115,7 @@ class TracesPart:
             trace=document,
             address=_address(document["id"]),
             fall=waterfall(document),
+            span=span,
             report=report_of(document),
             compared=compared,
             related=[row for row in related if row.id != document["id"]],
@@ -134,7 +135,12 @@ class TracesPart:
     async def _waterfall(self, request: Request) -> Response:
         document = await self._panel.services.traces.one(request.path_params["id"])
         answer = self._panel.fragment(
-            request, "trace_waterfall.html", trace=document, fall=waterfall(document), address=_address(document["id"])
+            request,
+            "trace_waterfall.html",
+            trace=document,
+            fall=waterfall(document),
+            span=span,
+            address=_address(document["id"]),
         )
         if document["outcome"] != "running":  # all the rest of the page is new now
             answer.headers["HX-Refresh"] = "true"

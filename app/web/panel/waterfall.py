@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from app.web.panel.numbers import duration
+
 WIDTH = 1000.0
 """Of the whole, in the units of the drawing."""
 
@@ -49,6 +51,13 @@ class Waterfall:
     left_out: int
 
 
+def span(seconds: float | None) -> str:
+    """A short span of time, finer than other pages need it: ``0.4 ms``."""
+    if seconds is not None and 0 < seconds < 0.01:
+        return f"{1000 * seconds:.1f} ms"
+    return duration(seconds)
+
+
 def waterfall(document: Mapping[str, Any]) -> Waterfall:
     """The bars of a trace."""
     total = _total(document)
@@ -56,7 +65,8 @@ def waterfall(document: Mapping[str, Any]) -> Waterfall:
     found: list[tuple[float, int, Bar]] = []
     for phase in document["phases"]:
         segments = (scale.segment(phase["start"], phase["end"], "work"),)
-        note = f"{phase['pieces_before']} → {phase['pieces_after']}"
+        before, after = phase["pieces_before"], phase["pieces_after"]
+        note = "" if before == after else f"{before} → {after}"
         seconds = phase["end"] - phase["start"]
         found.append((phase["start"], 0, Bar("phase", phase["name"], note, phase["start"], seconds, segments)))
     for one in document["rounds"]:
