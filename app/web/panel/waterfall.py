@@ -90,7 +90,7 @@ class _Scale:
 
 
 def _total(document: Mapping[str, Any]) -> float:
-    ends = [document["duration"]]
+    ends: list[float] = [document["duration"]]
     ends += [item["end"] for name in ("phases", "rounds", "calls") for item in document[name] if item["end"]]
     return max(max(ends), 1e-6)
 

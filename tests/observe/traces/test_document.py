@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.extend import (
@@ -21,10 +21,11 @@ from app.extend import (
     RoundFinished,
     RoundStarted,
     ToolResult,
+    Trust,
     TurnFinished,
     TurnStarted,
 )
-from app.observe.traces import prompts, texts
+from app.observe.traces import texts
 from app.observe.traces.document import trace_document
 from app.observe.traces.record import MAX_EVENTS
 from app.observe.traces.store import written
@@ -87,7 +88,7 @@ def test_secrets_are_masked_wherever_they_stand() -> None:
     asked = call(password=SECRET, api_key="anything at all", note=f"use {token}", tool_password="123456")
     trace = document_of(
         BEGIN,
-        prompt([[(f"key {SECRET[:8]}", "a", prompts.Trust.OPERATOR), (SECRET[8:], "b", prompts.Trust.DATA)]], user=SECRET),
+        prompt([[(f"key {SECRET[:8]}", "a", Trust.OPERATOR), (SECRET[8:], "b", Trust.DATA)]], user=SECRET),
         RoundFinished("t", 1, "stop", None, f"I say {SECRET} and {token}"),
         finished(asked, failed_call(f"bad key {SECRET}"), outcome=Outcome.ERROR),
         TurnFinished("t", Outcome.ERROR, 1, 1, f"refused {SECRET}"),
@@ -196,7 +197,15 @@ def test_a_chat_with_more_events_than_are_kept_says_how_many_are_missing_and_sti
     assert (trace["outcome"], trace["events_left_out"]) == ("success", 10)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))  # fmt: skip
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=30)
+@given(VALUES)
 def test_whatever_a_tool_gives_the_trace_can_be_written(value: Any) -> None:
     trace = document_of(BEGIN, finished(call(value=value), ToolResult(value)), END)
     json.loads(written(trace))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from app.observe.traces import store as module
 from app.observe.traces.database import TracesUnavailableError
 from app.observe.traces.store import TraceStore, Wanted
 from tests.observe.traces.making import START, chat, document_of, documents
+
+ROOT = Path(__file__).parents[3]
 
 
 def filled(path: Path, count: int = 5) -> TraceStore:
@@ -119,7 +123,7 @@ def test_a_damaged_file_is_moved_aside_and_a_new_one_made(tmp_path: Path) -> Non
             store.page(Wanted())
             store.one("turn-0")
             store.choices()
-    assert not path.exists() or store.count() >= 0
+    assert not path.exists() and store.count() == 0
 
 
 def test_a_file_of_another_version_is_moved_aside(tmp_path: Path) -> None:
@@ -139,3 +143,30 @@ def test_names_that_sqlite_cannot_keep_are_made_whole(tmp_path: Path) -> None:
     store.add([document_of(*chat("a", model="m\0\ud800", tool="T\ud800"))])
     (row,) = store.page(Wanted()).rows
     assert row.model == "m\N{REPLACEMENT CHARACTER}?" and store.choices().tools == ("T?",)
+
+
+def test_p43_a_process_that_is_killed_while_it_writes_leaves_whole_traces(tmp_path: Path) -> None:
+    path = tmp_path / "t.sqlite"
+    program = f"""
+import itertools, sys
+from pathlib import Path
+from app.observe.traces.store import TraceStore
+from tests.observe.traces.making import documents
+store = TraceStore(Path({str(path)!r}))
+made = list(documents(20))
+for number in itertools.count():
+    store.add([{{**one, "id": one["id"] + "-" + str(number)}} for one in made])
+    print(number, flush=True)
+"""
+    child = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        for _ in range(5):
+            assert child.stdout.readline()
+    finally:
+        child.kill()
+        child.communicate()
+    store = TraceStore(path)
+    assert store.count() >= 100 and store.count() % 20 == 0
+    assert store.one("turn-19-4") is not None
+    store.add(list(documents(1)))
