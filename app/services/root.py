@@ -114,9 +114,9 @@ class Services:
         self.dumps = observing.debug_dumps(self.in_force, self.events)
         self.model_redirect = ModelRedirect(config.home, time.monotonic)
         self.auth_code = AuthCode(config.home)
-        secrets = ClientSecrets(lambda: self.config, lambda: self.key, lambda: self.found_plugins, self.auth_code)
-        self.events.listen(call_log(secrets), *LOGGED)
-        self.traces = observing.tracing(self.in_force, self.events, secrets)
+        self.secrets = ClientSecrets(lambda: self.config, lambda: self.key, lambda: self.found_plugins, self.auth_code)
+        self.events.listen(call_log(self.secrets), *LOGGED)
+        self.traces = observing.tracing(self.in_force, self.events, self.secrets)
         self.side_requests = side_client(self.in_force.plugin_environ, self.in_force.chain_headers)
         self.upstream = upstreams.upstream_client(config, resolver)
         self.complete = PlainCompletions(lambda: self.upstream, self.model_redirect)
@@ -157,7 +157,7 @@ class Services:
         self.plugin_hosts: tuple[PluginHost, ...] = (self.plugins, self.statics, self.in_process)
 
         # The Model Context Protocol: whose tools we use, who uses ours, and groups of tools.
-        own = self.complete, secrets
+        own = self.complete, self.secrets
         self.mcp = Mcp(self.in_force, self.events, lambda: self.router, lambda: self.approvals, self._ids.new, *own)
         self.routes = (*routes, self.in_process, *self.mcp.routes, *self.memory.routes)
         self._placeholders += (*self.mcp.placeholders, *self.memory.placeholders)
@@ -170,7 +170,7 @@ class Services:
             self.in_force,
             self.events,
             plugins=lambda: self.found_plugins,
-            secrets=secrets,
+            secrets=self.secrets,
             background_results=self.background_results,
             own_tools=own_tools,
             placeholders=self._placeholder_sources,

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from app.errors import BadRequestError, VcpError, both
 from app.extend import Access, DeclaredRoute, Json, NotesChanged, Remembered
-from app.memory.diaries.notebooks import find_note
+from app.memory.diaries.notebooks import NoSuchNoteError, find_note
 from app.memory.diaries.notes import MAX_BATCH, MAX_RESULTS, Batch, ConflictError, NoteLine, Notes, Place, fingerprint
 from app.protocol.half_characters import whole
 from app.services import Services
@@ -130,9 +130,17 @@ class DailyNotesRoutes:
         try:
             saved = await asyncio.to_thread(self._notes().save, place, whole(content), expected_version(request, body))
         except ConflictError as error:
-            return JsonResponse({"error": error.message, "current": error.current, "yours": error.given}, error.status)
+            there = await asyncio.to_thread(self._text_of, place)
+            told = {"error": error.message, "current": error.current, "yours": error.given, "content": there}
+            return JsonResponse(told, error.status)
         self._changed((str(place),))
         return JsonResponse({"message": "Saved successfully"}, headers=etag(saved))
+
+    def _text_of(self, place: Place) -> str:
+        try:
+            return self._notes().read(place).decode("utf-8", "replace")
+        except NoSuchNoteError:
+            return ""
 
     async def _move(self, request: Request) -> Response:
         body = await json_object(request, BODY_LIMIT)

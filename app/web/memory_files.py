@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.chat.payload import loads_request
-from app.errors import BadRequestError, NotFoundError, both
-from app.extend import Access, DeclaredRoute, Json
+from app.errors import NotFoundError, both
+from app.extend import Access, DeclaredRoute
 from app.memory.diaries.notebooks import notebooks
 from app.memory.enhance import editing
 from app.services import Services
-from app.web.body import ClientGoneError, read_body
+from app.web.admin.bodies import Answer, etag, expected_version, json_object, telling
 from app.web.errors import JsonResponse
 
 PREFIX = "/admin_api"
-BODY_LIMIT = 16 * 1024 * 1024
 CLUSTER_SUFFIX = "簇"
-
-Save = Callable[[Path, Mapping[str, Json]], None]
 
 
 class MemoryFilesRoutes:
@@ -31,13 +26,13 @@ class MemoryFilesRoutes:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        handlers: tuple[tuple[str, str, Callable[[Request], Awaitable[Response]]], ...] = (
-            ("GET", "/rag-tags", self._given(editing.rag_tags)),
-            ("POST", "/rag-tags", self._stored(editing.save_rag_tags)),
-            ("GET", "/semantic-groups", self._given(editing.groups)),
-            ("POST", "/semantic-groups", self._stored(editing.save_groups)),
-            ("GET", "/thinking-chains", self._given(editing.chains)),
-            ("POST", "/thinking-chains", self._stored(editing.save_chains)),
+        handlers: tuple[tuple[str, str, Answer], ...] = (
+            ("GET", "/rag-tags", self._given(editing.EDITED_RAG_TAGS)),
+            ("POST", "/rag-tags", self._stored(editing.EDITED_RAG_TAGS)),
+            ("GET", "/semantic-groups", self._given(editing.EDITED_SEMANTIC_GROUPS)),
+            ("POST", "/semantic-groups", self._stored(editing.EDITED_SEMANTIC_GROUPS)),
+            ("GET", "/thinking-chains", self._given(editing.EDITED_CHAINS)),
+            ("POST", "/thinking-chains", self._stored(editing.EDITED_CHAINS)),
             ("GET", "/available-clusters", self._clusters),
             ("GET", "/vectordb/status", self._status),
         )
@@ -50,29 +45,33 @@ class MemoryFilesRoutes:
         """All routes, always the same."""
         return self._routes
 
-    def _given(self, read: Callable[[Path], Mapping[str, object] | None]) -> Callable[[Request], Awaitable[Response]]:
+    def _given(self, file: editing.EditedDocument) -> Answer:
         async def answer(_request: Request) -> Response:
+            home = self._services.in_force.home
             try:
-                document = await asyncio.to_thread(read, self._services.in_force.home)
+                version, _ = await asyncio.to_thread(file.version, home)
+                document = await asyncio.to_thread(file.read, home)
             except (ValueError, OSError) as fault:
                 return JsonResponse({"error": f"{both('文件无法读取', 'the file cannot be read')}: {fault}"}, 500)
             if document is None:
                 raise NotFoundError(both("文件不存在", "there is no such file"))
-            return JsonResponse(document)
+            return JsonResponse(document, headers=etag(version))
 
         return answer
 
-    def _stored(self, save: Save) -> Callable[[Request], Awaitable[Response]]:
+    def _stored(self, file: editing.EditedDocument) -> Answer:
         async def answer(request: Request) -> Response:
-            document = await _object(request)
+            document = await json_object(request)
+            expected = expected_version(request, {})  # the body is the document itself, so only the header can say it
+            home = self._services.in_force.home
             try:
-                await asyncio.to_thread(save, self._services.in_force.home, document)
+                saved = await asyncio.to_thread(file.save_if, home, document, expected)
             except OSError as fault:
                 reason = fault.strerror or str(fault)
                 return JsonResponse({"error": f"{both('文件无法保存', 'the file cannot be stored')}: {reason}"}, 500)
-            return JsonResponse({"message": both("已保存，立即生效", "Saved, and in force")})
+            return JsonResponse({"message": both("已保存，立即生效", "Saved, and in force")}, headers=etag(saved))
 
-        return answer
+        return telling(answer)
 
     async def _clusters(self, _request: Request) -> Response:
         root = self._services.in_force.notebooks
@@ -85,17 +84,3 @@ class MemoryFilesRoutes:
         except NotFoundError:
             return JsonResponse({"success": False, "error": "VectorDBManager is not available."}, 503)
         return JsonResponse({"success": True, "status": status})
-
-
-async def _object(request: Request) -> Mapping[str, Json]:
-    try:
-        data = await read_body(request.scope, request.receive, BODY_LIMIT)
-    except ClientGoneError:
-        data = b""
-    try:
-        body: Json = await asyncio.to_thread(loads_request, data)
-    except (ValueError, RecursionError):
-        raise BadRequestError(both("请求体不是 JSON", "the request body is not JSON")) from None
-    if not isinstance(body, dict):
-        raise BadRequestError(both("请求体必须是 JSON 对象", "the request body must be a JSON object"))
-    return body

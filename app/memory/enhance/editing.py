@@ -5,10 +5,13 @@ What is stored here is in force at once: the files are read live. Functions bloc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from app.config.durable import write_atomic
+from app.config.edited_file import LOCK_SECONDS, EditConflictError, fingerprint
+from app.config.file_lock import held
 from app.config.small_file import read_small
 from app.errors import BadRequestError, both
 from app.memory.enhance.documents import json_object
@@ -20,6 +23,8 @@ RAG_TAGS = "rag_tags.json"
 GROUPS = "semantic_groups.json"
 EDITED_GROUPS = "semantic_groups.edit.json"
 CHAINS = "meta_thinking_chains.json"
+
+LOCK = Path(".vcp") / "memory_files.lock"
 
 Document = dict[str, object]
 
@@ -77,6 +82,46 @@ def save_chains(home: Path, document: Mapping[str, object]) -> None:
         if not _is_texts(clusters):
             raise _refused(f"思维链 {name[:60]!r} 没有簇的列表", f"chain {name[:60]!r} has no list of clusters")
     _write(home, CHAINS, document)
+
+
+@dataclass(frozen=True, slots=True)
+class EditedDocument:
+    """One of these files as people edit it: ``names`` in the order in which they count; the first is written."""
+
+    title: str
+    names: tuple[str, ...]
+    read: Callable[[Path], Document | None]
+    save: Callable[[Path, Mapping[str, object]], None]
+
+    def version(self, home: Path) -> tuple[str, str]:
+        """The fingerprint and the text of the file in force, both empty without one; raises OSError."""
+        folder = enhancement_folder(home)
+        for name in self.names:
+            try:
+                data = read_small(folder / name, FILE_LIMIT + 1)
+            except FileNotFoundError:
+                continue
+            return fingerprint(data), data.decode("utf-8", "replace")
+        return "", ""
+
+    def save_if(self, home: Path, document: Mapping[str, object], expected: str | None) -> str:
+        """Store the document if the file is still the one whose fingerprint the writer has read (None: whatever it is).
+
+        Returns the new fingerprint. Raises EditConflictError, BadRequestError, OSError, TimeoutError.
+        """
+        (home / ".vcp").mkdir(parents=True, exist_ok=True)
+        with held(home / LOCK, LOCK_SECONDS):
+            current, text = self.version(home)
+            if expected is not None and expected != current:
+                yours = fingerprint(pretty_json(document).encode("utf-8", "replace"))
+                raise EditConflictError(self.title, current, yours, text)
+            self.save(home, document)
+            return self.version(home)[0]
+
+
+EDITED_RAG_TAGS = EditedDocument(RAG_TAGS, (RAG_TAGS,), rag_tags, save_rag_tags)
+EDITED_SEMANTIC_GROUPS = EditedDocument(GROUPS, (EDITED_GROUPS, GROUPS), groups, save_groups)
+EDITED_CHAINS = EditedDocument(CHAINS, (CHAINS,), chains, save_chains)
 
 
 def _is_texts(value: object) -> bool:

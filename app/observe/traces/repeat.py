@@ -50,11 +50,11 @@ def request_of(document: Mapping[str, Any]) -> Repeatable:
 
 
 def curl_of(body: Mapping[str, Json], address: str) -> str:
-    """A command for a POSIX shell that sends the body; the key is a variable ``VCP_KEY`` of that shell."""
+    """A command for a POSIX shell that sends the body; the key is a variable ``KEY`` of that shell."""
     text = json.dumps(body, ensure_ascii=False, indent=1)
     lines = (
         f"curl -N {shlex.quote(address + '/v1/chat/completions')}",
-        '-H "Authorization: Bearer $VCP_KEY"',
+        '-H "Authorization: Bearer $KEY"',
         "-H 'Content-Type: application/json'",
         f"-d {shlex.quote(text)}",
     )

@@ -78,7 +78,7 @@ class Panel:
         self.services = services
         self.assets = assets
         self._pages = pages
-        self._markdown = Renderer()
+        self.markdown = Renderer()
         self._templates = Environment(
             loader=FileSystemLoader(TEMPLATES),
             autoescape=True,
@@ -87,7 +87,7 @@ class Panel:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        self._templates.filters |= {"json": _json, "markdown": self._markdown}
+        self._templates.filters |= {"json": _json, "markdown": self.markdown}
         self._templates.globals |= {
             "asset": assets.address,
             "url": URL,

@@ -12,8 +12,13 @@ from app.web.admin_access import LoginAttempts
 from app.web.panel.actions import ActionsPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
+from app.web.panel.memory_files import MemoryFilesPart
+from app.web.panel.memory_index import MemoryIndexPart
 from app.web.panel.news import NewsPart
+from app.web.panel.notebooks import NotebooksPart
+from app.web.panel.playground import PlaygroundPart
 from app.web.panel.plugin_pages import PluginPagesPart
+from app.web.panel.recall import RecallPart
 from app.web.panel.search import SearchPart
 from app.web.panel.sessions import Sessions
 from app.web.panel.static import PREFIX, Assets
@@ -21,8 +26,13 @@ from app.web.panel.traces import TracesPart
 
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
+    MemoryFilesPart,
+    MemoryIndexPart,
     NewsPart,
+    NotebooksPart,
+    PlaygroundPart,
     PluginPagesPart,
+    RecallPart,
     TracesPart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""

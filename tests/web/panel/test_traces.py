@@ -85,7 +85,7 @@ def test_a_trace_has_its_waterfall_calls_answers_prompt_and_report(tmp_path: Pat
             before = await visitor.page(f"/trace/{id}/prompt?side=before")
             assert "{{Nova}} Now." in before and "Be kind." not in before and "&#34;stream&#34;: true" in before
             curl = unescape(await visitor.page(f"/trace/{id}/curl"))
-            assert "$VCP_KEY" in curl and '"content": "{{Nova}} Now."' in curl
+            assert "$KEY" in curl and '"content": "{{Nova}} Now."' in curl
             assert f":{visitor.server.services.port}/v1/chat/completions" in curl
             assert f"/AdminPanel/trace/{id}" in await visitor.page("/search?q=first%20echo")
 
