@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from app.extend import (
@@ -51,7 +52,7 @@ class Calls:
                 one["door"] = event.door.value
             case CallProgress() if event.call_id in self._calls:
                 one = self._calls[event.call_id]
-                one["progress"] = {"at": at, "progress": event.progress, "total": event.total}
+                one["progress"] = {"at": at, "progress": _finite(event.progress), "total": _finite(event.total)}
             case CallFinished():
                 self._finished(at, event)
             case ApprovalAsked():
@@ -100,6 +101,10 @@ class Calls:
         if "place" not in one:
             origin = event.spec.origin if event.spec is not None else ""
             one["place"] = {"kind": "", "origin": origin[:MAX_NAME]}
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def place_of(event: CallStarted) -> dict[str, Json]:

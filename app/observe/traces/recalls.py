@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,4 +33,4 @@ def _shown(name: str, value: Json, texts: Texts, depth: int = 6) -> Any:
         )
     if isinstance(value, list | tuple):
         return [_shown(name, item, texts, depth - 1) for item in value[:MAX_HITS]] if depth else []
-    return value
+    return value if isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)) else None

@@ -117,7 +117,7 @@ def row_of(document: Mapping[str, Any]) -> TraceRow:
         rounds=len(document["rounds"]),
         calls=len(calls),
         failed=sum(call.get("outcome") == "error" for call in calls),
-        tokens=document["tokens"]["total_tokens"],
+        tokens=min(document["tokens"]["total_tokens"], 2**62),
         error=_said(document["error"])[:MAX_ERROR] or ("" if turn else _call_error(calls)),
         title=_title(document),
         parent=document["parent"],

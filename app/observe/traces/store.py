@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from app.observe.traces.database import TraceFile, TracesUnavailableError
 from app.observe.traces.rows import COLUMNS, TraceRow, row_of, tools_of, words_of
 
@@ -27,6 +29,8 @@ MAX_SCANNED = 20_000
 MAX_CHOICES = 200
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 DELETED_AT_ONCE = 200
+NAMES = tuple(name.strip() for name in COLUMNS.split(","))
+INSERT = f"INSERT INTO traces ({COLUMNS}, words) VALUES ({', '.join('?' * (len(NAMES) + 1))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,29 @@ class Choices:
     tools: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A trace ready for the tables: its line, what the search looks through, its tools, the document."""
+
+    id: str
+    values: tuple[Any, ...]
+    words: str
+    tools: tuple[str, ...]
+    document: bytes
+
+
+def packed(document: Mapping[str, Any]) -> Packed:
+    """The trace of a document; raises whatever a document that is none leads to."""
+    row = row_of(document)
+    return Packed(
+        whole_text(row.id),
+        tuple(whole_text(getattr(row, name)) for name in NAMES),
+        whole_text(words_of(document)),
+        tuple(whole_text(tool) for tool in sorted(tools_of(document))),
+        zlib.compress(written(document), 1),
+    )
+
+
 class TraceStore:
     """The traces of one installation. Raises TracesUnavailableError, and OSError never."""
 
@@ -83,9 +110,15 @@ class TraceStore:
 
     def add(self, documents: Sequence[Mapping[str, Any]]) -> None:
         """Keep these traces, all or none; one that is there already is replaced."""
+        self.add_packed([packed(document) for document in documents])
+
+    def add_packed(self, traces: Sequence[Packed]) -> None:
+        """The same for traces that were made ready before."""
+        if not traces:
+            return
         with self._writing() as connection:
-            for document in documents:
-                _insert(connection, document)
+            for trace in traces:
+                _insert(connection, trace)
 
     def page(self, wanted: Wanted) -> Page:
         """The traces that fit, the newest first."""
@@ -220,20 +253,16 @@ class TraceStore:
             raise TracesUnavailableError(error.strerror or str(error)) from error
 
 
-def _insert(connection: sqlite3.Connection, document: Mapping[str, Any]) -> None:
-    row = row_of(document)
-    connection.execute("DELETE FROM traces WHERE id = ?", (row.id,))
-    names = [name.strip() for name in COLUMNS.split(",")]
-    values = [getattr(row, name) for name in names]
-    marks = ", ".join("?" * (len(names) + 1))
-    seq = connection.execute(
-        f"INSERT INTO traces ({COLUMNS}, words) VALUES ({marks})",
-        [*(whole_text(value) for value in values), whole_text(words_of(document))],
-    ).lastrowid
-    connection.execute("INSERT INTO documents VALUES (?, ?)", (seq, zlib.compress(written(document), 1)))
-    connection.executemany(
-        "INSERT OR IGNORE INTO tools VALUES (?, ?)", [(whole_text(tool), seq) for tool in sorted(tools_of(document))]
-    )
+def _insert(connection: sqlite3.Connection, trace: Packed) -> None:
+    values = (*trace.values, trace.words)
+    try:
+        seq = connection.execute(INSERT, values).lastrowid
+    except sqlite3.IntegrityError:  # it is there already
+        connection.execute("DELETE FROM traces WHERE id = ?", (trace.id,))
+        seq = connection.execute(INSERT, values).lastrowid
+    connection.execute("INSERT INTO documents VALUES (?, ?)", (seq, trace.document))
+    if trace.tools:
+        connection.executemany("INSERT OR IGNORE INTO tools VALUES (?, ?)", [(tool, seq) for tool in trace.tools])
 
 
 def whole_text(value: Any) -> Any:
@@ -245,12 +274,15 @@ def whole_text(value: Any) -> Any:
 
 def written(document: Mapping[str, Any]) -> bytes:
     """A document as JSON in UTF-8; halves of characters are replaced."""
-    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
-    return text.encode("utf-8", "replace")
+    try:
+        return orjson.dumps(document)
+    except TypeError:  # halves of characters, numbers beyond 64 bits
+        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return text.encode("utf-8", "replace")
 
 
 def _unpacked(data: bytes) -> dict[str, Any]:
-    opened: dict[str, Any] = json.loads(zlib.decompressobj().decompress(data, MAX_DOCUMENT_BYTES))
+    opened: dict[str, Any] = orjson.loads(zlib.decompressobj().decompress(data, MAX_DOCUMENT_BYTES))
     return opened
 
 

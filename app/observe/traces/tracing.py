@@ -65,7 +65,7 @@ class Tracing:
         self._timer = timer
         self._hears = False
         self._store = TraceStore(path)
-        self._writer = TraceWriter(self._store, mask, self._limits, clock, timer)
+        self._writer = TraceWriter(self._store, mask, self._limits, clock)
         self._collector = Collector(self._writer.write, lambda: rules().detail == "full", clock, timer)
 
     @property

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any
 
 from app.extend import Clock
 from app.observe.traces.database import TracesUnavailableError
 from app.observe.traces.document import trace_document
 from app.observe.traces.record import Record
-from app.observe.traces.store import TraceStore
+from app.observe.traces.store import Packed, TraceStore, packed
 from app.observe.traces.texts import Mask
 
 log = logging.getLogger(__name__)
@@ -26,10 +24,11 @@ MAX_WAITING_CHARS = 64 * 1024 * 1024
 
 BATCH = 50
 GATHER_SECONDS = 0.25
-"""How long a first record waits for others: together they cost less than each alone."""
+"""How long a first record waits for others: together they cost less than each alone, and the thread wakes once."""
 
+BATCHES = 20
 TIDY_SECONDS = 300.0
-"""How often what is too old is looked for."""
+"""What is too old is looked for after so much time without a request, or after so many batches."""
 
 STOP_SECONDS = 5.0
 
@@ -41,28 +40,27 @@ class TraceWriter:
     """
 
     def __init__(
-        self,
-        store: TraceStore,
-        mask: Callable[[], Mask],
-        limits: Callable[[], tuple[float, int]],
-        clock: Clock,
-        timer: Clock,
+        self, store: TraceStore, mask: Callable[[], Mask], limits: Callable[[], tuple[float, int]], clock: Clock
     ) -> None:
         self._store = store
         self._mask = mask
         self._limits = limits
         self._clock = clock
-        self._timer = timer
-        self._waiting: queue.Queue[Record | threading.Event | None] = queue.Queue(MAX_WAITING)
+        self._waiting: deque[Record] = deque()
+        self._done: deque[threading.Event] = deque()
+        self._some = threading.Event()  # something waits
+        self._at_once = threading.Event()  # nothing more is waited for
         self._chars = 0
         self._counting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._stops = False
         self._ill = False
         self.kept = 0
         self.dropped = 0
 
     def start(self) -> None:
         """Begin to write."""
+        self._stops = False
         self._thread = threading.Thread(target=self._work, name="traces", daemon=True)
         self._thread.start()
 
@@ -71,90 +69,77 @@ class TraceWriter:
         thread, self._thread = self._thread, None
         if thread is None:
             return
-        try:
-            self._waiting.put(None, timeout=STOP_SECONDS)
-        except queue.Full:
-            log.warning("traces: the disk is too slow; %d are lost", self._waiting.qsize())
-            return
+        self._stops = True
+        self._at_once.set()
+        self._some.set()
         thread.join(STOP_SECONDS)
+        if self._waiting:
+            log.warning("traces: the disk is too slow; %d are lost", len(self._waiting))
 
     def write(self, record: Record) -> None:
         """Take a finished record; returns at once."""
         if self._thread is None:
             return
         with self._counting:
+            if len(self._waiting) >= MAX_WAITING:
+                self.dropped += 1
+                return
             if self._chars + record.weight > MAX_WAITING_CHARS:
                 record.full, record.weight = False, 0
             self._chars += record.weight
-        try:
-            self._waiting.put_nowait(record)
-        except queue.Full:
-            self._lost(1)
-            self._written(record)
+        self._waiting.append(record)
+        if not self._some.is_set():
+            self._some.set()
 
     def settled(self, seconds: float) -> bool:
         """Wait until all that was taken until now is on the disk; false when it takes longer. Blocks."""
         if self._thread is None:
             return True
         done = threading.Event()
-        try:
-            self._waiting.put(done, timeout=seconds)
-        except queue.Full:
-            return False
+        self._done.append(done)
+        self._at_once.set()
+        self._some.set()
         return done.wait(seconds)
 
     def _work(self) -> None:
-        stopped = False
-        while not stopped:
+        while not self._stops:
             self._keep()
-            stopped = self._until_tidy()
+            for _ in range(BATCHES):
+                if not self._some.wait(TIDY_SECONDS) or self._stops:
+                    break
+                self._at_once.wait(GATHER_SECONDS)
+                self._some.clear()
+                self._at_once.clear()
+                self._save_all()
+        self._save_all()
         self._store.close()
 
-    def _until_tidy(self) -> bool:
-        """Write until it is time to look for old traces; true when it is time to stop."""
-        written = 0
-        while written < 10 * BATCH:
-            try:
-                batch: list[Record | threading.Event | None] = [self._waiting.get(timeout=TIDY_SECONDS)]
-            except queue.Empty:
-                return False
-            until = self._timer() + GATHER_SECONDS
-            while len(batch) < BATCH and isinstance(batch[-1], Record) and (left := until - self._timer()) > 0:
-                with suppress(queue.Empty):
-                    batch.append(self._waiting.get(timeout=left))
-            records = [one for one in batch if isinstance(one, Record)]
-            self._save(records)
-            written += len(records)
-            for one in batch:
-                if isinstance(one, threading.Event):
-                    one.set()
-            if None in batch:
-                return True
-        return False
+    def _save_all(self) -> None:
+        done = [self._done.popleft() for _ in range(len(self._done))]
+        while self._waiting:
+            self._save([self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))])
+        for told in done:
+            told.set()
 
     def _save(self, records: list[Record]) -> None:
-        documents: list[dict[str, Any]] = []
-        for record in records:
-            document = self._made(record)
-            if document is not None:
-                documents.append(document)
-            self._written(record)
-        if not documents:
-            return
+        mask = self._mask()
+        found = [one for one in [self._made(record, mask) for record in records] if one is not None]
+        with self._counting:
+            self._chars -= sum(record.weight for record in records)
         try:
-            self._store.add(documents)
+            self._store.add_packed(found)
         except TracesUnavailableError as error:
-            self._lost(len(documents))
+            self._lost(len(found))
             if not self._ill:
                 log.warning("traces cannot be written: %s", error)
             self._ill = True
         else:
-            self.kept += len(documents)
+            self.kept += len(found)
             self._ill = False
 
-    def _made(self, record: Record) -> dict[str, Any] | None:
+    def _made(self, record: Record, mask: Mask) -> Packed | None:
         try:
-            return trace_document(record, self._mask())
+            return packed(trace_document(record, mask))
         except Exception:  # a turn's boundary: whatever a tool or a plugin put into an event must not end this thread
             log.exception("no trace of %s", record.id)
             self._lost(1)
@@ -166,10 +151,6 @@ class TraceWriter:
             self._store.keep(self._clock() - seconds, most)
         except TracesUnavailableError as error:
             log.debug("old traces cannot be deleted: %s", error)
-
-    def _written(self, record: Record) -> None:
-        with self._counting:
-            self._chars -= record.weight
 
     def _lost(self, count: int) -> None:
         with self._counting:

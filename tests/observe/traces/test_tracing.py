@@ -97,11 +97,11 @@ def test_a_full_disk_costs_traces_and_nothing_else(
         bench = Bench(tmp_path)
         await bench.tracing.start()
 
-        def full(self: TraceStore, documents: Any) -> None:
+        def full(self: TraceStore, traces: Any) -> None:
             raise TracesUnavailableError("database or disk is full")
 
         with monkeypatch.context() as context:
-            context.setattr(TraceStore, "add", full)
+            context.setattr(TraceStore, "add_packed", full)
             bench.chat("a", "b")
             await bench.tracing.settled()
             bench.chat("c")
@@ -122,15 +122,14 @@ def test_records_that_come_too_quickly_are_dropped_and_counted_and_large_ones_lo
     store = TraceStore(tmp_path / "t.sqlite")
     gate, begun = threading.Event(), threading.Event()
 
-    def slow(documents: Any) -> None:
+    def slow(traces: Any) -> None:
         begun.set()
         gate.wait(10)
-        TraceStore.add(store, documents)
+        TraceStore.add_packed(store, traces)
 
-    monkeypatch.setattr(store, "add", slow)
-    monkeypatch.setattr(writer, "BATCH", 1)
-    writing = writer.TraceWriter(store, mask, lambda: (1e9, 10**9), lambda: START, time.monotonic)
-    writing._waiting.maxsize = 3
+    monkeypatch.setattr(store, "add_packed", slow)
+    monkeypatch.setattr(writer, "MAX_WAITING", 3)
+    writing = writer.TraceWriter(store, mask, lambda: (1e9, 10**9), lambda: START)
     writing.start()
     hearing = Hearing()
     for number in range(8):
