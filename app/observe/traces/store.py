@@ -168,7 +168,8 @@ class TraceStore:
             if connection is None:
                 return ()
             both_kinds = " UNION ".join(
-                f"SELECT seq, {COLUMNS} FROM traces WHERE {column} = ?" for column in ("parent", "replay_of")
+                f"SELECT seq, {COLUMNS} FROM traces WHERE {column} = ? AND {column} != ''"
+                for column in ("parent", "replay_of")
             )
             found = _rows(connection, f"{both_kinds} ORDER BY started LIMIT 50", [id, id])
         return tuple(row for _, row in found)
@@ -294,7 +295,7 @@ def _conditions(wanted: Wanted) -> tuple[list[str], list[Any]]:
             conditions.append(f"{column} = ?")
             values.append(whole_text(value))
     if wanted.tool:
-        conditions.append("seq IN (SELECT seq FROM tools WHERE tool = ?)")
+        conditions.append("EXISTS (SELECT 1 FROM tools WHERE tool = ? AND tools.seq = traces.seq)")
         values.append(whole_text(wanted.tool))
     if wanted.since is not None:
         conditions.append("started >= ?")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -132,6 +132,10 @@ class Tracing:
                 both("没有这条追踪，可能已过期删除", "there is no such trace; it may have been deleted")
             )
         return document
+
+    def add(self, documents: Sequence[Mapping[str, Any]]) -> None:
+        """Keep traces that were made elsewhere; blocks."""
+        self._store.add(documents)
 
     async def related(self, id: str) -> tuple[TraceRow, ...]:
         """Traces that belong to this one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -50,9 +51,8 @@ def test_the_list_shows_requests_in_both_languages_and_says_what_is_kept(tmp_pat
 def test_pages_lead_to_older_traces_and_back(tmp_path: Path) -> None:
     async def main() -> None:
         async with visiting(tmp_path) as visitor:
-            store = visitor.server.services.traces._store
-            now = visitor.server.services.traces._clock()
-            await asyncio.to_thread(store.add, [{**one, "started": now - 60} for one in documents(60)])
+            made = [{**one, "started": time.time() - 60} for one in documents(60)]
+            await asyncio.to_thread(visitor.server.services.traces.add, made)
             first = await visitor.page("/traces?outcome=success")
             (older,) = re.findall(r'rel="next" href="/AdminPanel(/traces\?[^"]+)"', first)
             assert "outcome=success" in older and "Newest" not in first
