@@ -14,7 +14,7 @@ from app.errors import BadRequestError, NotFoundError, both
 from app.extend import DeclaredRoute, PageGroup, PanelPage, SearchHit
 from app.observe.traces.repeat import curl_of, request_of
 from app.observe.traces.report import report_of
-from app.observe.traces.rows import TraceRow
+from app.observe.traces.rows import TraceRow, row_of
 from app.observe.traces.store import Wanted
 from app.protocol.json_text import pretty_json
 from app.services.replays import Replays
@@ -116,6 +116,7 @@ class TracesPart:
             address=_address(document["id"]),
             fall=waterfall(document),
             span=span,
+            title=row_of(document).title,
             report=report_of(document),
             compared=compared,
             related=[row for row in related if row.id != document["id"]],

@@ -52,7 +52,9 @@ class Waterfall:
 
 
 def span(seconds: float | None) -> str:
-    """A short span of time, finer than other pages need it: ``0.4 ms``."""
+    """A short span of time, finer than other pages need it: ``40 µs``, ``0.4 ms``."""
+    if seconds is not None and 0 < seconds < 0.0001:
+        return f"{1_000_000 * seconds:.0f} µs"
     if seconds is not None and 0 < seconds < 0.01:
         return f"{1000 * seconds:.1f} ms"
     return duration(seconds)
