@@ -43,7 +43,7 @@ class Calls:
         """Take the next event, ``at`` seconds after the request came."""
         match event:
             case CallFound() if event.skipped_why:
-                self._skip({"at": at, "tool": event.tool[:MAX_NAME], "why": event.skipped_why})
+                self._skip({"at": at, "tool": self._texts.name(event.tool), "why": event.skipped_why})
             case CallFound():
                 self._call(event.call_id, event.tool, at)
             case CallStarted():
@@ -66,11 +66,11 @@ class Calls:
     def _call(self, id: str, tool: str, at: float) -> dict[str, Any]:
         one = self._calls.get(id)
         if one is None:
-            one = {"id": id, "tool": tool[:MAX_NAME], "found": at, "start": None, "end": None}
+            one = {"id": id, "tool": self._texts.name(tool), "found": at, "start": None, "end": None}
             if len(self._calls) < MAX_CALLS:
                 self._calls[id] = one
             else:
-                self._skip({"at": at, "tool": tool[:MAX_NAME], "why": "not kept"})
+                self._skip({"at": at, "tool": self._texts.name(tool), "why": "not kept"})
         return one
 
     def _skip(self, skipped: Json) -> None:
@@ -85,7 +85,7 @@ class Calls:
         kept = result.structured if result.parts is None else list(result.parts)
         one |= {
             "end": at,
-            "command": (call.command or "")[:MAX_NAME],
+            "command": self._texts.name(call.command or ""),
             "door": context.door.value,
             "client": context.client_ip,
             "parent_call": context.parent_call_id or "",

@@ -76,7 +76,7 @@ class _Making:
     def take(self, at: float, event: Event) -> None:
         match event:
             case TurnStarted():
-                self.head |= {"model": event.model[:MAX_NAME], "stream": event.stream, "depth": event.depth}
+                self.head |= {"model": self.texts.name(event.model), "stream": event.stream, "depth": event.depth}
                 self.head["client"] = event.client_ip
             case PhaseDone():
                 sizes = {"pieces_before": event.pieces_before, "pieces_after": event.pieces_after}

@@ -78,7 +78,7 @@ def _message(message: Message, texts: Texts) -> dict[str, Json]:
 def _form(message: Message, texts: Texts) -> dict[str, Json]:
     """A message without its content; without texts only its role."""
     if not texts.full or message.keys() <= {"role", "content"}:
-        return {"role": str(message.get("role"))[:MAX_ROLE]}
+        return {"role": texts.name(str(message.get("role")))[:MAX_ROLE]}
     cleaned: dict[str, Json] = texts.value({name: value for name, value in message.items() if name != "content"})
     return cleaned
 

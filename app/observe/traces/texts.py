@@ -17,6 +17,7 @@ MAX_ALL = 3_000_000
 """Characters of all texts of one trace; what comes beyond is kept with its beginning."""
 
 BEGINNING = 200
+MAX_NAME = 200
 
 Mask = Callable[[Json], Json]
 """Takes the installation's own secrets out of a value."""
@@ -32,6 +33,7 @@ class Texts:
         self._mask = mask
         self._full = full
         self._left = MAX_ALL
+        self._cleaned: dict[str, str] = {}  # what a client wrote stands in the prompt before and after
 
     @property
     def full(self) -> bool:
@@ -40,8 +42,14 @@ class Texts:
 
     def clean(self, text: str) -> str:
         """The text without pictures and secrets, however long."""
-        cleaned = self._mask(masked(without_base64(text)))
-        return cleaned if isinstance(cleaned, str) else str(cleaned)
+        cleaned = self._cleaned.get(text)
+        if cleaned is None:
+            cleaned = self._cleaned[text] = str(self._mask(masked(without_base64(text))))
+        return cleaned
+
+    def name(self, name: str) -> str:
+        """A name, which is kept without texts too, short and without secrets."""
+        return str(self._mask(name[: 10 * MAX_NAME]))[:MAX_NAME]
 
     def room(self, length: int) -> int:
         """How many of so many characters may be kept; they count as kept."""

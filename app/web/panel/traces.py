@@ -27,6 +27,9 @@ from app.web.panel.waterfall import span, waterfall, where
 MAX_SHOWN = 20_000
 """Characters of an answer, of arguments or of a result that a page shows; the export has all that is kept."""
 
+NOTHING_FOLLOWS = 286
+"""The status by which htmx asks no more."""
+
 MAX_CALLS = 100
 MAX_RECALLS = 50
 MAX_HITS = 30
@@ -134,7 +137,10 @@ class TracesPart:
             return None
 
     async def _waterfall(self, request: Request) -> Response:
-        document = await self._panel.services.traces.one(request.path_params["id"])
+        try:
+            document = await self._panel.services.traces.one(request.path_params["id"])
+        except NotFoundError:
+            return Response(status_code=NOTHING_FOLLOWS)
         answer = self._panel.fragment(
             request,
             "trace_waterfall.html",

@@ -101,6 +101,14 @@ def test_secrets_are_masked_wherever_they_stand() -> None:
     assert origin["runs"] == [["later", "mixed", len(trace["prompt"]["after"][0]["content"])]]
 
 
+def test_names_are_masked_too_for_anybody_may_send_a_secret_as_one() -> None:
+    events = [TurnStarted("t", f"m {SECRET}", False, None), CallFound("t", "x", f"T {SECRET}", "think")]
+    last = finished(call(f"Tool {SECRET}"))
+    trace = document_of(*events, prompt([message("x")], before=[{"role": SECRET, "content": "x"}]), last, END)
+    assert SECRET not in json.dumps(trace) and trace["model"] == "m ***" and trace["calls"][0]["tool"] == "Tool ***"
+    assert SECRET not in json.dumps(document_of(*events, last, END, full=False))
+
+
 def test_pictures_are_digests_p20() -> None:
     picture = "data:image/png;base64," + "QUJD" * 1000
     part = {"type": "image_url", "image_url": {"url": picture}}

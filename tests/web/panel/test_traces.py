@@ -127,6 +127,8 @@ def test_a_running_chat_is_shown_live_and_the_page_is_new_when_it_has_ended(tmp_
             answer = await visitor.client.get(f"/AdminPanel/trace/{id}/waterfall")
             assert answer.headers["hx-refresh"] == "true" and "every 1s" not in answer.text
             assert "Running now" not in await visitor.page("/traces/running")
+            gone = await visitor.client.get("/AdminPanel/trace/none/waterfall")
+            assert gone.status_code == 286 and not gone.content  # htmx asks no more
 
     run(main())
 
