@@ -105,8 +105,8 @@ class TraceWriter:
         while not self._stops:
             self._keep()
             for _ in range(BATCHES):
-                if not self._some.wait(TIDY_SECONDS) or self._stops:
-                    break
+                if self._stops or not self._some.wait(TIDY_SECONDS) or self._stops:
+                    break  # looked at twice: a stop may come while the last batch is taken
                 self._at_once.wait(GATHER_SECONDS)
                 self._some.clear()
                 self._at_once.clear()
