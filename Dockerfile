@@ -34,6 +34,7 @@ COPY --from=build /opt/vcp /opt/vcp
 # These win over config.env, so a config.env made for a bare machine (HOST=127.0.0.1) serves here too.
 ENV HOST=0.0.0.0 \
     PORT=6005 \
+    RestartMode=exit \
     PATH=/opt/vcp/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1

@@ -10,7 +10,7 @@ ARGS =
 WORKERS = -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-external lint format bench bench-memory bench-full soak lock clean help
+.PHONY: run test test-external lint format bench bench-memory bench-full soak screenshots lock clean help
 
 run: ## start the server (without API_URL: with the built-in demo model)
 	@sh scripts/environment.sh run
@@ -66,10 +66,15 @@ bench-memory: ## how well memory finds what is asked for (public sets: VCP_BENCH
 	@sh scripts/environment.sh test
 	$(PYTHON) -m bench.memory $(ARGS)
 
-soak: ## keep the server under load and watch memory, files and processes
+soak: $(EXTERNAL)/node_modules/.installed ## keep the server under load and watch memory, files and processes
 	@sh scripts/environment.sh test
 	$(PYTHON) -m bench.soak $(ARGS)
 	$(PYTHON) -m bench.memory.kill_sync
+	$(PYTHON) -m tests.external.panel_matrix
+
+screenshots: $(EXTERNAL)/node_modules/.installed ## take the pictures of the panel in docs/images (needs Chromium)
+	@sh scripts/environment.sh test
+	$(PYTHON) -m tests.external.screenshots docs/images
 
 lock: ## write requirements/*.lock anew from pyproject.toml; ARGS=--upgrade takes newer versions
 	@uv --version >/dev/null 2>&1 || { echo "error: make lock needs uv on the PATH." >&2; exit 1; }

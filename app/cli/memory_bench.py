@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator, Mapping
 
-from app.cli.options import EXIT_OK, Commands, home_folder, home_option, run
-from app.config.keys import server_key
-from app.config.snapshot import load
-from app.errors import ConfigError, both
+from app.cli.options import Commands, home_option
+from app.cli.server_answers import show_answer
+from app.errors import both
 from app.extend import Json
-from app.home.lock import Owner, owner_of
-from app.home.running_server import ask, refused
-from app.protocol.json_text import compact_json, pretty_json
 
 ANSWER_SECONDS = 3600.0
 COLUMNS = ("recall@5", "recall@10", "mrr")
@@ -36,24 +31,8 @@ def add_to(commands: Commands) -> None:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    home = home_folder(options)
-    owner = owner_of(home)
-    if owner is None:
-        raise ConfigError(
-            f"{home}: "
-            + both("没有服务器在运行，请先启动 vcp serve", "no server runs in this home; start it with vcp serve")
-        )
-    key = server_key(load(home, os.environ)).value
     body = {"questions": options.questions, "seed": options.seed}
-    return run(_told(owner, key, body, as_json=options.json))
-
-
-async def _told(owner: Owner, key: str, body: Json, *, as_json: bool) -> int:
-    status, answer = await ask(owner, key, "POST", "/v1/memory/bench", body, seconds=ANSWER_SECONDS)
-    if status != 200 or not isinstance(answer, Mapping):
-        raise refused(status, compact_json(answer))
-    print(pretty_json(answer) if as_json else "\n".join(_lines(answer)))
-    return EXIT_OK
+    return show_answer(options, "/v1/memory/bench", body, _lines, seconds=ANSWER_SECONDS)
 
 
 def _lines(answer: Mapping[str, Json]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""``vcp memory import PATH``: take over vectors of an existing ``VectorStore`` (memory.md 3.5)."""
+"""``vcp memory import [PATH]``: take over vectors of an existing ``VectorStore`` (memory.md 3.5)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ def add_to(commands: Commands) -> None:
     text = both("导入已有 VectorStore 的向量", "take over the vectors of an existing VectorStore")
     parser = commands.add_parser("import", parents=[home_option()], help=text, description=text)
     parser.add_argument(
-        "path", help=both("VectorStore 文件夹或其数据库", "the folder VectorStore, or the database in it")
+        "path",
+        nargs="?",
+        help=both(
+            "VectorStore 文件夹或其数据库，默认为 KNOWLEDGEBASE_STORE_PATH",
+            "the folder VectorStore, or the database in it; KNOWLEDGEBASE_STORE_PATH by default",
+        ),
     )
     parser.add_argument("--yes", action="store_true", help=both("写入；否则只报告", "write; without it only tell"))
     parser.set_defaults(run=_import)
@@ -28,7 +33,7 @@ def _import(options: argparse.Namespace) -> int:
 
 
 async def _imported(options: argparse.Namespace) -> int:
-    body = {"path": here(options.path), "confirm": options.yes}
+    body = {"confirm": options.yes} | ({"path": here(options.path)} if options.path else {})
     told = await answered(options, "POST", "/v1/memory/import", body, no_server)
     lines = (
         (both("文件", "files"), f"{told.get('files')}"),

@@ -10,13 +10,14 @@ from datetime import datetime, tzinfo
 from urllib.parse import urlsplit
 
 from app.cli.options import EXIT_OK, Commands, home_folder, home_option, run
+from app.cli.server_answers import needed_owner
 from app.cli.terminal import printable
 from app.config.keys import server_key
 from app.config.settings import Settings
 from app.config.snapshot import load
-from app.errors import ConfigError, both
+from app.errors import both
 from app.extend import Json
-from app.home.lock import Owner, owner_of
+from app.home.lock import Owner
 from app.home.running_server import ask, refused
 from app.protocol.json_text import compact_json, pretty_json
 from app.protocol.loopback import is_loopback
@@ -40,12 +41,7 @@ def add_to(commands: Commands) -> None:
 
 def _nodes(options: argparse.Namespace) -> int:
     home = home_folder(options)
-    owner = owner_of(home)
-    if owner is None:
-        raise ConfigError(
-            f"{home}: "
-            + both("没有服务器在运行，请先启动 vcp serve", "no server runs in this home; start it with vcp serve")
-        )
+    owner = needed_owner(home)
     config = load(home, os.environ)
     return run(_told(owner, server_key(config).value, config.settings, config.zone, as_json=options.json))
 

@@ -6,12 +6,16 @@ import argparse
 import gc
 import json
 import logging
+import os
 import shlex
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 from app import __version__
+from app.cli.findings import found_by_check
 from app.cli.options import (
+    EXIT_FAILED,
     EXIT_OK,
     Commands,
     home_option,
@@ -22,6 +26,7 @@ from app.cli.options import (
     reader,
     run,
 )
+from app.cli.start_again import HandedOn, can_start_again, handed_on, start_again
 from app.config.keys import ServerKey, check_bind, check_tool_port, server_key
 from app.config.snapshot import Config
 from app.demo.upstream import create_demo
@@ -34,10 +39,15 @@ from app.services import Services
 from app.upstream.targets import SingleUpstream
 from app.web.admission import admission
 from app.web.app import create_app
-from app.web.server import TOOL_SOCKET_SETTINGS, serve, serve_until_signal
+from app.web.server import TOOL_SOCKET_SETTINGS, is_free, serve, serve_until_signal
 from app.web.tool_socket_port import tool_socket_app
 
+log = logging.getLogger(__name__)
+
 DEMO_KEY = "demo"
+
+AGAIN = -1
+"""In place of an exit code: the program starts itself anew."""
 
 YOUNG_OBJECTS = 10_000
 """New objects after which Python looks for cycles among them. Its default of 700 means a look in every request, which
@@ -54,21 +64,32 @@ def add_to(commands: Commands) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    before = handed_on(os.environ, os.getpid())
     read_config = reader(options)
     config = read_config()
     gc.set_threshold(YOUNG_OBJECTS)
     log_to_screen(config)
     check_bind(config)
     check_tool_port(config)
-    with own_home(config.home, "serve") as ownership:
+    with own_home(config.home, "serve", before.lock) as ownership:
         if config.settings.server_log:
             log_to_disk(config)
         prepare_home(config)
-        return run(_serving(config, server_key(config), read_config, ownership))
+        code = run(_serving(config, server_key(config), read_config, ownership, before))
+        if code != AGAIN:
+            return code
+        try:
+            start_again(ownership, os.environ)
+        except OSError as error:
+            log.error("the server cannot start itself anew (%s); it ends", error)
+    return EXIT_FAILED
 
 
-async def _serving(config: Config, key: ServerKey, read_config: Callable[[], Config], ownership: Ownership) -> int:
+async def _serving(
+    config: Config, key: ServerKey, read_config: Callable[[], Config], ownership: Ownership, before: HandedOn
+) -> int:
     settings = config.settings
+    port = before.port if settings.port == 0 and is_free(settings.host, before.port) else settings.port
     async with AsyncExitStack() as stack:
         resolver = None
         if not config.has_model_api:
@@ -76,6 +97,7 @@ async def _serving(config: Config, key: ServerKey, read_config: Callable[[], Con
             resolver = SingleUpstream(demo_address, DEMO_KEY)
         services = Services(config, key.value, resolver=resolver, read_config=read_config)
         services.on_applied(log_as_configured)
+        services.overview.checked.check_with(partial(found_by_check, config.home, dict(os.environ)))
         for handler in logging.getLogger().handlers:
             if isinstance(handler, ServerLog):
                 handler.follow(lambda: log_limits(services.settings))
@@ -83,7 +105,12 @@ async def _serving(config: Config, key: ServerKey, read_config: Callable[[], Con
         def started(address: str) -> None:
             services.served_at(address)
             ownership.tell(address)
-            _announce(config, key, address, tool_address)
+            try:
+                _announce(config, key, address, tool_address)
+            except OSError:
+                if before == HandedOn():
+                    raise
+                log.info("nobody reads what is printed any more")  # a server that started itself anew goes on
 
         shared = admission(services)
         app, grace = create_app(services, shared), settings.shutdown_seconds
@@ -92,8 +119,12 @@ async def _serving(config: Config, key: ServerKey, read_config: Callable[[], Con
             tool_app = tool_socket_app(services, shared)
             where = settings.tool_socket_host, settings.tool_socket_port
             tool_address = await stack.enter_async_context(serve(tool_app, *where, settings=TOOL_SOCKET_SETTINGS))
-        await serve_until_signal(app, settings.host, settings.port, grace, started, services.stopping.begin)
-    return EXIT_OK
+        restart = services.overview.restart
+        stop = services.stopping.begin
+        signalled = await serve_until_signal(app, settings.host, port, grace, started, stop, restart.on_asked)
+    if signalled or not restart.asked:
+        return EXIT_OK
+    return EXIT_FAILED if restart.exits or not can_start_again() else AGAIN
 
 
 def log_to_disk(config: Config) -> None:

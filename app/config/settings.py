@@ -81,6 +81,7 @@ class Settings(BaseSettings):
     shutdown_seconds: Seconds = Field(default=10, alias="ShutdownSeconds")
     compat_profile: Profile = Field(default="baseline", alias="compat_profile")
     live_reload: Flag = Field(default=True, alias="LiveReload")
+    restart_mode: Literal["self", "exit"] = Field(default="self", alias="RestartMode")
 
     # Keys
     key: str = Field(default="", alias="Key", repr=False)

@@ -203,6 +203,17 @@ class NotesChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class NotesIndexed:
+    """The index has read notes that are others than they were, whoever wrote them: the paths as in ``NotesChanged``.
+
+    ``listed``: there are other notes than before, and not only other texts.
+    """
+
+    paths: tuple[str, ...]
+    listed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BackgroundResult:
     """A background plugin has told how far it is, or its final result (spec 1.10); ``body`` is what it sent.
 
@@ -336,6 +347,7 @@ Event = (
     | TurnFinished
     | DiaryWritten
     | NotesChanged
+    | NotesIndexed
     | BackgroundResult
     | TaskScheduled
     | TaskFinished

@@ -68,16 +68,18 @@ class HomeTakenError(VcpError):
 
 
 class Ownership:
-    """What the owner of a home holds."""
+    """What the owner of a home holds; ``address`` is what was told last. ``descriptor`` is the lock's, None without."""
 
-    def __init__(self, home: Path, command: str, held: bool) -> None:
+    def __init__(self, home: Path, command: str, descriptor: int | None) -> None:
         self._path = home / OWNER_FILE
         self._command = command
-        self._held = held
+        self._descriptor = descriptor
+        self.address = ""
 
     def tell(self, address: str) -> None:
         """Write down who owns the home and where it is served; a disk that refuses is a warning only."""
-        if not self._held:
+        self.address = address
+        if self._descriptor is None:
             return
         facts = {"pid": os.getpid(), "address": address, "command": self._command}
         try:
@@ -87,22 +89,30 @@ class Ownership:
 
     def leave(self) -> None:
         """Take back what was written down."""
-        if self._held:
+        if self._descriptor is not None:
             with contextlib.suppress(OSError):
                 self._path.unlink(missing_ok=True)
 
+    def handed_on(self) -> int | None:
+        """The descriptor of the lock, which a program that this process becomes inherits; None without a lock."""
+        if self._descriptor is not None:
+            os.set_inheritable(self._descriptor, True)
+        return self._descriptor
+
 
 @contextlib.contextmanager
-def own_home(home: Path, command: str) -> Iterator[Ownership]:
-    """Own the home while the block runs.
+def own_home(home: Path, command: str, inherited: int | None = None) -> Iterator[Ownership]:
+    """Own the home while the block runs. ``inherited`` is a descriptor that was ``handed_on``; it is used if it is one.
 
     Raises HomeTakenError when another process does. Where the file system has no locks, or nothing can be written, a
     warning is logged and the block runs all the same: two owners are then possible, as they always were.
     """
-    descriptor = _opened(home / LOCK_FILE)
+    descriptor = _inherited(home / LOCK_FILE, inherited)
+    if descriptor is None:
+        descriptor = _opened(home / LOCK_FILE)
     try:
         held = descriptor is not None and _acquired(home, descriptor)
-        ownership = Ownership(home, command, held)
+        ownership = Ownership(home, command, descriptor if held else None)
         ownership.tell("")
         try:
             yield ownership
@@ -128,6 +138,19 @@ def owner_of(home: Path) -> Owner | None:
         return None if try_lock(descriptor) is not False else _written(home)
     finally:
         os.close(descriptor)
+
+
+def _inherited(path: Path, descriptor: int | None) -> int | None:
+    """The descriptor, if it is one of this lock file; what else it may be is left alone."""
+    if descriptor is None:
+        return None
+    try:
+        if not os.path.samestat(os.fstat(descriptor), path.stat()):
+            return None
+        os.set_inheritable(descriptor, False)
+    except (OSError, OverflowError):
+        return None
+    return descriptor
 
 
 def _opened(path: Path) -> int | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from app.config.settings import Settings
 from app.config.snapshot import Config
-from app.extend import BackgroundResult, Event, Reloaded, ShelfChanged
+from app.extend import BackgroundResult, Event, NotesChanged, NotesIndexed, Reloaded, ShelfChanged
 from app.plugins.discovery import Plugin
 
 if TYPE_CHECKING:  # at run time only functions import these, and the root imports what imports this
@@ -87,9 +87,23 @@ def _shelves(services: Services) -> Shelves:
         elif isinstance(event, BackgroundResult) and "results" in services.settings.mcp_resources:
             resources.news(uri_of(BackgroundTaskResults.scheme, event.plugin, event.task_id))
             resources.news()
+        elif isinstance(event, NotesChanged | NotesIndexed) and "diaries" in services.settings.mcp_resources:
+            for path in event.paths:
+                if (uri := _diary_uri(path)) is not None:
+                    resources.news(uri)
+            if isinstance(event, NotesChanged) or event.listed:
+                resources.news()
 
-    services.events.listen(heard, Reloaded, ShelfChanged, BackgroundResult)
+    services.events.listen(heard, Reloaded, ShelfChanged, BackgroundResult, NotesChanged, NotesIndexed)
     return Shelves(resources, prompts)
+
+
+def _diary_uri(path: str) -> str | None:
+    """The address of a note; those in deeper folders have none."""
+    from app.mcp.server.resource_kinds import Diaries, uri_of
+
+    parts = path.split("/")
+    return uri_of(Diaries.scheme, *parts) if len(parts) == 2 else None
 
 
 def wanted_kinds(kinds: Mapping[str, ResourceKind], settings: Settings) -> Sequence[ResourceKind]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from app.config.settings import Settings
 from app.errors import NotFoundError, both
-from app.extend import CallFinished, DiaryWritten, Json, NotesChanged
+from app.extend import CallFinished, DiaryWritten, Json, NotesChanged, NotesIndexed
 from app.observe.bus import EventBus
 from app.services.in_force import InForce
 
@@ -56,6 +56,7 @@ class IndexService:
         self._in_force = in_force
         self.place = place
         self._parts: tuple[MemoryIndex, Sync, NoteWatcher] | None = None
+        self._events = events
         events.listen(self._heard, CallFinished, DiaryWritten, NotesChanged)
 
     @property
@@ -79,6 +80,8 @@ class IndexService:
         if await asyncio.to_thread(_has_notebooks, self.place.root(self._in_force)):
             await asyncio.to_thread(importlib.import_module, "app.memory.index.words")
         index, sync = home_index(self._in_force, self.place)
+        if self.place is DIARIES:
+            index.noticed = lambda paths, listed: self._events.publish(NotesIndexed(paths, listed))
         from app.memory.index.watcher import NoteWatcher
 
         watcher = NoteWatcher(
@@ -225,7 +228,7 @@ async def check_index(index: MemoryIndex, sync: Sync, *, repair: bool) -> dict[s
     before = sync.state.indexed
     try:
         await sync.caught_up()
-        faults = await index.database.read(faults_of)
+        faults = await index.database.read(faults_of, heals=False)
         if not faults:
             await index.database.write(words_are_whole)
     except IndexBrokenError as error:
@@ -237,6 +240,7 @@ async def check_index(index: MemoryIndex, sync: Sync, *, repair: bool) -> dict[s
 
 
 async def rebuild_index(index: MemoryIndex, sync: Sync, why: str) -> None:
-    """Begin with an empty index and fill it from the files; returns when it is full."""
-    await sync.begin_anew(why)
-    await sync.caught_up()
+    """Make the index anew from the files; the one that is there answers until the new one is whole."""
+    from app.memory.index.rebuilding import rebuild
+
+    await rebuild(index, sync, why)

@@ -127,6 +127,8 @@ class VectorsService:
     async def import_store(self, path: str, *, confirm: bool) -> dict[str, Json]:
         """Take over vectors of an existing ``VectorStore``; without ``confirm`` nothing is written (3.5).
 
+        An empty ``path`` is that of the settings (``KNOWLEDGEBASE_STORE_PATH``), below the home or absolute.
+
         Raises ImportRefusedError for a file that is no such store, NotFoundError while there are no vectors.
         """
         from app.memory.vectors.importing import Importing
@@ -140,7 +142,8 @@ class VectorsService:
         async with self._importing:
             in_force = self._around.in_force
             importing = Importing(sets, index, self.embedders.embedders, lambda: self._index.place.root(in_force))
-            imported = await importing.run(Path(path), write=confirm)
+            store = Path(path) if path else in_force.home / in_force.settings.knowledgebase_store_path
+            imported = await importing.run(store, write=confirm)
         filling.look_again()
         return _imported(imported, written=confirm)
 

@@ -41,7 +41,7 @@ from app.reload.reloader import Reloader
 from app.reload.watcher import Pace, Watcher
 from app.schedule.folder import TaskFolder
 from app.schedule.runner import ScheduleRunner
-from app.services import observing, plugin_hosts, prompts, schedules, turns, upstreams
+from app.services import observing, overview, plugin_hosts, prompts, schedules, turns, upstreams
 from app.services.client_secrets import ClientSecrets, call_log
 from app.services.completions import PlainCompletions
 from app.services.far_nodes import node_files
@@ -221,6 +221,7 @@ class Services:
             clients=connected.count,
             memory=self.memory.readings,
         )
+        self.overview = overview.Overview(self.in_force, self.events, self.read_config)
         self._reloader = Reloader(self, self.events)
         self._watcher = self._file_watcher(pace)
 

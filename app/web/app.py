@@ -19,6 +19,7 @@ from app.services import Services
 from app.services.mcp_http import McpHttp
 from app.services.mcp_shelves import give_shelves
 from app.web.addresses import client_address
+from app.web.admin.system import SystemRoutes
 from app.web.admin.traces import TracesRoutes
 from app.web.admin_access import AdminAccess
 from app.web.admission import Admission, LimitsOfNow, admission
@@ -68,7 +69,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with services.running_parts():
+        async with services.running_parts(), services.overview.running():
             routes.renew()  # plugins have routes when they have started
             try:
                 yield
@@ -109,6 +110,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services), DailyNotesRoutes(services))
     for_admins = (
         MemoryFilesRoutes(services),
+        SystemRoutes(services),
         TracesRoutes(services),
         PanelRoutes(services, sessions, admin.attempts),
     )
@@ -134,6 +136,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     services.metrics.watch(
         "vcp_blocked_logins", "Addresses that may not log in as administrator now.", admin.attempts.blocked_addresses
     )
+    services.overview.blocked = lambda: blocks.count() + admin.attempts.blocked_addresses()
     services.events.listen(lambda _event: routes.renew(), Reloaded)
     return routes.gate
 

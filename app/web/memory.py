@@ -44,10 +44,9 @@ _IMPORT = described(
     "application/json",
     {
         "type": "object",
-        "required": ["path"],
         "properties": {"path": {"type": "string"}, "confirm": {"type": "boolean"}},
     },
-    "A file or a folder of the server, and whether anything is written",
+    "A file or a folder of the server (without: KNOWLEDGEBASE_STORE_PATH), and whether anything is written",
     (400, 404, 408, 413, 503),
 )
 
@@ -63,10 +62,7 @@ def memory_routes(services: Services) -> APIRouter:
 
     @router.post("/v1/memory/check", summary="Compare the index with itself and with the files", openapi_extra=_CHECK)
     async def check(request: Request) -> Response:
-        try:
-            repair = _yes(await _fields(request), "repair")
-        except ClientGoneError:
-            return Response(status_code=400)
+        repair = _yes(await _fields(request), "repair")
         async with running:
             return JsonResponse(await services.memory.index.check(repair=repair))
 
@@ -81,10 +77,7 @@ def memory_routes(services: Services) -> APIRouter:
         openapi_extra=_REEMBED,
     )
     async def reembed(request: Request) -> Response:
-        try:
-            wanted = await _fields(request)
-        except ClientGoneError:
-            return Response(status_code=400)
+        wanted = await _fields(request)
         return JsonResponse(services.memory.vectors.reembed(confirm=_yes(wanted, "confirm")))
 
     @router.post(
@@ -93,12 +86,9 @@ def memory_routes(services: Services) -> APIRouter:
         openapi_extra=_IMPORT,
     )
     async def import_store(request: Request) -> Response:
-        try:
-            wanted = await _fields(request)
-        except ClientGoneError:
-            return Response(status_code=400)
-        path = wanted.get("path")
-        if not isinstance(path, str) or not path:
+        wanted = await _fields(request)
+        path = wanted.get("path", "")
+        if not isinstance(path, str):
             raise BadRequestError(both("path 须为路径", "path has to be a path"))
         return JsonResponse(await services.memory.vectors.import_store(path, confirm=_yes(wanted, "confirm")))
 
@@ -108,10 +98,7 @@ def memory_routes(services: Services) -> APIRouter:
         openapi_extra=_BENCH,
     )
     async def bench(request: Request) -> Response:
-        try:
-            wanted = await _fields(request)
-        except ClientGoneError:
-            return Response(status_code=400)
+        wanted = await _fields(request)
         questions, seed = _number(wanted, "questions", 100), _number(wanted, "seed", 1)
         async with running:
             return JsonResponse(await services.memory.measured(questions, seed))
@@ -120,8 +107,11 @@ def memory_routes(services: Services) -> APIRouter:
 
 
 async def _fields(request: Request) -> Mapping[str, Json]:
-    """The object in a body, empty for none. Raises ClientGoneError and BadRequestError."""
-    body = await read_body(request.scope, request.receive, BODY_LIMIT)
+    """The object in a body, empty for none. Raises BadRequestError, also for a client that is gone."""
+    try:
+        body = await read_body(request.scope, request.receive, BODY_LIMIT)
+    except ClientGoneError as error:
+        raise BadRequestError(both("客户端已断开", "the client is gone")) from error
     try:
         wanted = loads_request(body) if body else {}
     except (ValueError, RecursionError) as error:

@@ -99,21 +99,31 @@ async def serve_until_signal(
     grace: float,
     on_started: Callable[[str], None],
     on_stopping: Callable[[float], object] = lambda _seconds: None,
-) -> None:
+    leave_on: Callable[[Callable[[], None]], object] = lambda _leave: None,
+) -> bool:
     """Serve until SIGINT or SIGTERM, then end normally; a second signal does not wait for open answers (P83).
+
+    ``leave_on`` gets a function that begins the same end without a signal. True when there was a signal.
 
     ``on_started`` is called with the address once requests are taken, ``on_stopping`` at each signal with the seconds
     that what runs still has. Raises what ``serve`` raises.
     """
     loop = asyncio.get_running_loop()
     leaving = asyncio.Event()
+    signals = 0
     async with _serving(app, host, port, max(1, round(grace))) as (address, server):
 
-        def stop() -> None:
-            if leaving.is_set():
-                server.cut()
-            on_stopping(0.0 if leaving.is_set() else grace)
+        def leave() -> None:
+            on_stopping(grace)
             leaving.set()
+
+        def stop() -> None:
+            nonlocal signals
+            signals += 1
+            if signals > 1:
+                server.cut()
+                on_stopping(0.0)
+            leave()
 
         for number in (signal.SIGINT, signal.SIGTERM):
             try:
@@ -121,7 +131,18 @@ async def serve_until_signal(
             except NotImplementedError:  # Windows: its event loops have no signal handlers
                 signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
         on_started(address)
+        leave_on(leave)
         await leaving.wait()
+    return signals > 0
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether this address could be listened on now."""
+    try:
+        _listener(host, port, _SETTINGS).close()
+    except ConfigError:
+        return False
+    return True
 
 
 def _listener(host: str, port: int, settings: Settings) -> socket.socket:

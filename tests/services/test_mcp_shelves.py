@@ -18,6 +18,7 @@ from app.extend import Reloaded, ShelfChanged
 from app.services.mcp_shelves import wanted_kinds
 from tests.plugins.modules import write_module
 from tests.server import ECHO, HEADERS, Running, run, running, write_plugin
+from tests.waiting import until
 from tests.web.mcp_posts import NOWHERE, modern, opened, post
 
 CONFIG = ["MCPResources=diaries,agents,results,plugins", "MCPPrompts=No*", "TarName=小明", "Image_Key=picture-key"]
@@ -244,5 +245,53 @@ def test_mcp_16_clients_hear_of_what_a_plugin_says_has_changed(tmp_path: Path) -
                 "resources/list_changed",
                 "resources/updatedorders://1",
             ]
+
+    run(main())
+
+
+def test_mcp_16_clients_hear_of_notes_that_came_changed_or_went_whoever_wrote_them(tmp_path: Path) -> None:
+    """A subscriber of one note, which a person edits in the folder, and which is deleted over HTTP."""
+    config = [
+        "MCPResources=diaries",
+        "KNOWLEDGEBASE_BATCH_WINDOW_MS=100",
+        "MemoryEmbedder=hashing",
+        "AdminUsername=a",
+        "AdminPassword=long-enough-word",
+    ]
+
+    async def main() -> None:
+        write(tmp_path / "dailynote" / "小克" / "a.txt", "第一稿")
+        write(tmp_path / "dailynote" / "小克" / "b.txt", "别的")
+        async with running(tmp_path, NOWHERE, config=config) as server:
+            uri = "diary://%E5%B0%8F%E5%85%8B/a.txt"
+            index = server.services.memory.index
+            await until(lambda: index.index is not None and index.index.notebooks())
+            session = await opened(server)
+            await session.call("resources/subscribe", {"uri": uri})
+            headers = {"accept": "text/event-stream", "mcp-session-id": session.id}
+            async with server.client.stream("GET", "/mcp", headers=headers) as stream:
+                lines = stream.aiter_lines()
+
+                async def heard() -> tuple[str, str]:
+                    async for line in lines:
+                        if line.startswith("data:") and line[5:].strip():
+                            message = json.loads(line[5:])
+                            return message["method"], message.get("params", {}).get("uri", "")
+                    raise AssertionError("the stream has ended")
+
+                write(tmp_path / "dailynote" / "小克" / "a.txt", "第二稿，长一些")
+                while (await heard()) != ("notifications/resources/updated", uri):
+                    pass  # the list, when the session began
+                (content,) = (await session.call("resources/read", {"uri": uri}))["result"]["contents"]
+                assert content["text"] == "第二稿，长一些"
+                sent = {"notesToDelete": [{"folder": "小克", "file": "a.txt"}]}
+                path = "/admin_api/dailynotes/delete-batch"
+                gone = await server.client.post(path, json=sent, auth=("a", "long-enough-word"))
+                assert gone.status_code == 200, gone.text
+                told = {await heard(), await heard()}
+                assert told == {
+                    ("notifications/resources/list_changed", ""),
+                    ("notifications/resources/updated", uri),
+                }
 
     run(main())

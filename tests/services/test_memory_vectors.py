@@ -118,6 +118,8 @@ def test_a_running_server_fills_vectors_and_answers_commands(
                 store(tmp_path / "VectorStore", [("别的", b"\1" * size)], {}, {})
                 told = await asyncio.to_thread(command, capsys, "memory", "import", tmp_path / "VectorStore", *home)
                 assert told.code == 0 and "--yes" in told.out
+                by_default = await asyncio.to_thread(command, capsys, "memory", "import", *home)
+                assert by_default.out == told.out  # KNOWLEDGEBASE_STORE_PATH
                 bad = await asyncio.to_thread(command, capsys, "memory", "import", tmp_path / "config.env", *home)
                 assert bad.code == 2 and "config.env" in bad.err
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import importlib
 import json
 import logging
 import sqlite3
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +17,7 @@ import pytest
 from app.demo.script import Answer, Hold, Received, no_answer, say
 from app.demo.scripted import ScriptedUpstream
 from tests.server import Running, run, running
+from tests.shipped.modules import modules_of
 
 PLUGIN = Path(__file__).resolve().parents[2] / "Plugin" / "ImageProcessor"
 SETTINGS = (
@@ -34,15 +33,8 @@ LOG = logging.getLogger("test")
 
 @pytest.fixture(scope="module")
 def module() -> Iterator[Callable[[str], ModuleType]]:
-    """The plugin's modules, imported as a package of their own."""
-    package = ModuleType("images_under_test")
-    package.__path__ = [str(PLUGIN)]
-    sys.modules[package.__name__] = package
-    try:
-        yield lambda name: importlib.import_module(f"{package.__name__}.{name}")
-    finally:
-        for name in [name for name in sys.modules if name.startswith(package.__name__)]:
-            del sys.modules[name]
+    with modules_of("ImageProcessor") as modules:
+        yield modules
 
 
 def b64(content: bytes) -> str:

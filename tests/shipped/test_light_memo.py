@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import date
 from pathlib import Path
@@ -16,6 +14,7 @@ from app.demo.script import say
 from app.demo.scripted import ScriptedUpstream
 from app.errors import VcpError
 from tests.server import Running, call_text, run, running
+from tests.shipped.modules import modules_of
 from tests.waiting import until
 
 PLUGIN = Path(__file__).resolve().parents[2] / "Plugin" / "LightMemo"
@@ -35,14 +34,8 @@ NOTES = {
 
 @pytest.fixture(scope="module")
 def questions() -> Iterator[ModuleType]:
-    package = ModuleType("light_memo_under_test")
-    package.__path__ = [str(PLUGIN)]
-    sys.modules[package.__name__] = package
-    try:
-        yield importlib.import_module(f"{package.__name__}.questions")
-    finally:
-        for name in [name for name in sys.modules if name.startswith(package.__name__)]:
-            del sys.modules[name]
+    with modules_of("LightMemo") as modules:
+        yield modules("questions")
 
 
 @pytest.mark.parametrize(

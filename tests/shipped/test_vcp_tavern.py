@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
-import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC
 from pathlib import Path
@@ -19,6 +17,7 @@ import pytest
 from app.demo.script import say
 from app.demo.scripted import ScriptedUpstream
 from tests.server import HEADERS, Running, run, running
+from tests.shipped.modules import modules_of
 
 PLUGIN = Path(__file__).resolve().parents[2] / "Plugin" / "VCPTavern"
 ADMIN = ("AdminUsername=admin", "AdminPassword=secret-password")
@@ -27,15 +26,8 @@ LOG = logging.getLogger("test")
 
 @pytest.fixture(scope="module")
 def tavern() -> Iterator[Callable[[str], ModuleType]]:
-    """The plugin's modules, imported as a package of their own."""
-    package = ModuleType("tavern_under_test")
-    package.__path__ = [str(PLUGIN)]
-    sys.modules[package.__name__] = package
-    try:
-        yield lambda name: importlib.import_module(f"{package.__name__}.{name}")
-    finally:
-        for name in [name for name in sys.modules if name.startswith(package.__name__)]:
-            del sys.modules[name]
+    with modules_of("VCPTavern") as modules:
+        yield modules
 
 
 def relative(position: str, target: str, text: str, role: str = "user", **more: Any) -> dict[str, Any]:

@@ -254,9 +254,13 @@ def test_old_deletions_go_for_good_with_the_next_one(tmp_path: Path) -> None:
         old = tmp_path / ".vcp/trash/dailynote/2020-01-01T00-00-00-000Z/a"
         old.mkdir(parents=True)
         (old / "x.txt").write_text("old")
-        notes.write("a/y.txt", "y")
-        await notes.post("/delete-batch", {"notesToDelete": [{"folder": "a", "file": "y.txt"}]})
-        assert [re.match("2020", one["id"]) for one in (await notes.get("/trash")).json["trash"]] == [None]
+        for due, left in ((False, [None, "2020"]), (True, [None, None])):
+            if due:  # a day has passed since the deletion before noted it
+                (old.parent / ".due").write_text("2020-02-01T00:00:00+00:00")
+            notes.write("a/y.txt", "y")
+            await notes.post("/delete-batch", {"notesToDelete": [{"folder": "a", "file": "y.txt"}]})
+            found = [re.match("2020", one["id"]) for one in (await notes.get("/trash")).json["trash"]]
+            assert [one and one[0] for one in found] == left
 
     panel(tmp_path, test)
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from app.config.durable import write_atomic
+from app.config.small_file import read_small
 from app.memory.diaries.files import DiaryError, lies_inside, move_note
 from app.memory.diaries.notebooks import NoSuchNoteError, is_note_name, walk_notes
 
@@ -18,6 +20,12 @@ log = logging.getLogger(__name__)
 TRASH_FOLDER = Path(".vcp") / "trash" / "dailynote"
 MAX_LISTED = 1000
 MAX_SAME_TIMES = 1000
+
+GRACE = timedelta(days=1)
+"""What is due waits so long once more: a clock that was set wrong for an hour must not cost what is in the trash."""
+
+_DUE_FILE = ".due"
+_MAX_DUE_BYTES = 64
 
 _ID = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}-[0-9]{2}-[0-9]{2}-[0-9]{3}Z)(?:_[0-9]{1,4})?")
 
@@ -101,7 +109,10 @@ class Trash:
         return restored, failed
 
     def sweep(self, now: datetime, days: int) -> int:
-        """Remove for good what was deleted more than ``days`` days ago; returns how many deletions went."""
+        """Remove for good what was deleted more than ``days`` days ago; returns how many deletions went.
+
+        The first sweep that finds one due notes when that was; one that comes ``GRACE`` later removes it.
+        """
         limit = now.astimezone(UTC) - timedelta(days=days)
         gone = 0
         for name in self._ids():
@@ -109,11 +120,25 @@ class Trash:
             moment = datetime.strptime(found[1], "%Y-%m-%dT%H-%M-%S-%fZ").replace(tzinfo=UTC) if found else None
             if moment is not None and moment < limit:
                 try:
+                    if days > 0 and not self._was_due(name, now.astimezone(UTC)):
+                        continue
                     shutil.rmtree(self._folder / name)
                     gone += 1
                 except OSError as error:
                     log.warning("old deleted notes in %s cannot be removed: %s", name, error.strerror or error)
         return gone
+
+    def _was_due(self, name: str, now: datetime) -> bool:
+        """Whether this deletion was due ``GRACE`` ago; if nobody, or a clock of the future, says so it is due now."""
+        file = self._folder / name / _DUE_FILE
+        try:
+            since = datetime.fromisoformat(read_small(file, _MAX_DUE_BYTES).decode("ascii"))
+            if timedelta(0) <= now - since:
+                return now - since >= GRACE
+        except (FileNotFoundError, ValueError, TypeError):
+            pass  # not noted yet, or it is no time with a zone
+        write_atomic(file, now.isoformat().encode())
+        return False
 
     def _ids(self) -> list[str]:
         try:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 RACY_NS = 2_000_000_000
 """A file that changed so shortly before it was read may change again without its time saying so: look twice."""
 
+SKEW_NS = 3600 * 1_000_000_000
+"""So far the clock of a drive in the network may be ahead of ours."""
+
 MAX_BATCH_BYTES = 16 * 1024 * 1024
 """Texts of more bytes do not go into one commit."""
 
@@ -39,8 +42,12 @@ def no_root(root: Path) -> IndexUnavailableError:
 
 
 def settled_time(moment: int, now_ns: int) -> int:
-    """The time of a change, unless it is so near that another one could have the same."""
-    return moment if now_ns - moment >= RACY_NS else NEVER_NS
+    """The time of a change, unless it is so near that another one could have the same.
+
+    One far in the future, as after a clock was set back, is as good as one of the past: its file is not read anew
+    at every look.
+    """
+    return NEVER_NS if -SKEW_NS < now_ns - moment < RACY_NS else moment
 
 
 def differences(found: Found, known: dict[str, KnownFile]) -> list[str]:

@@ -30,6 +30,9 @@ QUICK_CHECK_BYTES = 64 * 1024 * 1024
 OLD, BROKEN = ".old", ".broken"
 """What a file is called that was moved aside: of another version, damaged."""
 
+NEW = ".new"
+"""What a file is called that is being made beside the one in use."""
+
 _ENDINGS = ("-wal", "-shm", "")
 _BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 _NO_ROOM = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN})
@@ -82,6 +85,15 @@ class Database:
         self._writer: sqlite3.Connection | None = None
         self._readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
         self._opened = False
+        self._size = 0
+        self._files = 0
+        self.broken = ""
+        """Why the file cannot be read, since a read met damage; empty again when it was made anew."""
+        self._met_damage: Callable[[], None] = lambda: None
+
+    def damage(self, met: Callable[[], None]) -> None:
+        """Call ``met``, in the event loop, when a read has met damage."""
+        self._met_damage = met
 
     @property
     def is_open(self) -> bool:
@@ -106,9 +118,16 @@ class Database:
         self._writing.shutdown(wait=False)
         self._reading.shutdown(wait=False)
 
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What ``work`` finds out; it may only read."""
-        return await self._in_thread(self._reading, lambda: self._read(work))
+    async def read(self, work: Callable[[sqlite3.Connection], T], *, heals: bool = True) -> T:
+        """What ``work`` finds out; it may only read. Damage is told (``damage``), unless it ``heals`` nothing."""
+        file = self._files
+        try:
+            return await self._in_thread(self._reading, lambda: self._read(work))
+        except IndexBrokenError as error:
+            if heals and file == self._files:
+                self.broken = error.message
+                self._met_damage()
+            raise
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What ``work`` answers, when all it did is committed."""
@@ -119,6 +138,13 @@ class Database:
         log.warning("the memory index %s is made anew: %s", self.path, why)
         self._opened = False
         await self._in_thread(self._writing, self._renew)
+
+    async def take_over(self, whole: Path) -> None:
+        """Move the file aside and go on with one that is whole and closed.
+
+        Raises IndexUnavailableError when it cannot be moved.
+        """
+        await self._in_thread(self._writing, lambda: self._take_over(whole))
 
     async def checkpoint(self) -> bool:
         """Put the WAL into the file and cut it to nothing; false when a reader holds it for too long."""
@@ -169,6 +195,9 @@ class Database:
             fresh = True
         if fresh:
             _told(lambda: _make(self._connection(), self._tables))
+        self.remove(NEW)  # of one that was killed while it made it
+        self._files += 1
+        self.broken = ""
         self._opened = True
         return fresh
 
@@ -183,6 +212,7 @@ class Database:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA temp_store = MEMORY")
             if writing:
+                connection.execute("PRAGMA auto_vacuum = NONE")  # the file only grows: see _look_at_size
                 connection.execute("PRAGMA journal_mode = WAL").fetchall()
                 connection.execute("PRAGMA synchronous = NORMAL")
                 connection.execute("PRAGMA secure_delete = ON").fetchall()
@@ -215,10 +245,14 @@ class Database:
         return ""
 
     def _forget_copies(self) -> None:
-        for suffix in (OLD, BROKEN):
-            for ending in _ENDINGS:
-                with contextlib.suppress(OSError):
-                    Path(f"{self.path}{suffix}{ending}").unlink()
+        self.remove(OLD)
+        self.remove(BROKEN)
+
+    def remove(self, suffix: str) -> None:
+        """Remove the files beside this one whose names end so. Blocking."""
+        for ending in _ENDINGS:
+            with contextlib.suppress(OSError):
+                Path(f"{self.path}{suffix}{ending}").unlink()
 
     def _move_aside(self, suffix: str) -> None:
         self._close()
@@ -230,8 +264,30 @@ class Database:
         self._move_aside(BROKEN)
         self._open()
 
+    def _take_over(self, whole: Path) -> None:
+        if not whole.is_file():
+            raise IndexUnavailableError(both("新文件不见了", "the new file is gone"))
+        try:
+            self._move_aside(BROKEN)
+            whole.replace(self.path)
+        except OSError as error:
+            raise IndexUnavailableError(error.strerror or str(error)) from error
+        finally:
+            self._open()
+
+    def _look_at_size(self) -> None:
+        """Raise IndexBrokenError for a file that somebody cut: the system ends a program that reads beyond the end of
+        what is mapped. The file of SQLite itself never becomes shorter, since nothing vacuums it.
+        """
+        with contextlib.suppress(FileNotFoundError):  # what is open can be read, though its name is gone
+            size = self.path.stat().st_size
+            if size < self._size:
+                raise IndexBrokenError(both("文件被截短", "the file was cut"))
+            self._size = size
+
     def _close(self) -> None:
         self._opened = False
+        self._size = 0
         while True:
             try:
                 reader = self._readers.get_nowait()
@@ -253,6 +309,7 @@ class Database:
         except queue.Empty:
             connection = _told(lambda: self._connected(writing=False))
         try:
+            self._look_at_size()
             return _told(lambda: _in_transaction(connection, "BEGIN", work))
         finally:
             if self._opened:

@@ -240,13 +240,20 @@ def place_word(notebook_id: int) -> str:
 
 
 def next_commit(connection: sqlite3.Connection) -> int:
-    """The number of the next commit; it only ever grows, also when the file is made anew."""
+    """The number of the next commit; it grows, also when the file is made anew (``count_on_from``)."""
     connection.execute(
         "INSERT INTO facts VALUES ('commits', cast(strftime('%s', 'now') AS INTEGER) * 1000) "
         "ON CONFLICT (name) DO UPDATE SET value = cast(value AS INTEGER) + 1"
     )
     (number,) = connection.execute("SELECT cast(value AS INTEGER) FROM facts WHERE name = 'commits'").fetchone()
     return int(number)
+
+
+def count_on_from(connection: sqlite3.Connection, number: int) -> None:
+    """No commit of this file has a number that one of the file before it had, wherever the clock went meanwhile."""
+    number = max(next_commit(connection), number + 1)
+    connection.execute("UPDATE facts SET value = ? WHERE name = 'commits'", (str(number),))
+    connection.execute("UPDATE notebooks SET generation = ?", (number,))
 
 
 def notebook_states(connection: sqlite3.Connection) -> dict[str, NotebookState]:

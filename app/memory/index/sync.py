@@ -99,6 +99,7 @@ class Sync:
         self._wipe_at = 0.0
         self._pause = 0.0
         self._used_rules: NoteRules | None = None
+        index.database.damage(self._woken.set)
 
     async def start(self) -> None:
         """Begin to sync in a task of its own."""
@@ -186,6 +187,22 @@ class Sync:
             await self._index.renew(why)
         self._woken.set()
 
+    def beside(self, index: MemoryIndex) -> Sync:
+        """What brings another index of the same notes up to date."""
+        return Sync(self._root, index, self._rules, self._pace, clock=self._clock)
+
+    async def go_on_with(self, whole: Path) -> None:
+        """Take an index over that was made beside this one, and look at what has changed since."""
+        async with self._working:
+            await self._index.take_over(whole)
+            self._forget()
+        self._woken.set()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a task that syncs."""
+        return self._task is not None
+
     # The task.
 
     async def _run(self) -> None:
@@ -258,7 +275,7 @@ class Sync:
     def _until_next(self) -> float:
         loop_time = asyncio.get_running_loop().time()
         due = self._last_scan + self._pace().reconcile_seconds
-        wipe = [self._wipe_at] if self._index.has_deleted else []
+        wipe = [self._wipe_at] if self._index.has_old_text else []
         return min([due, *wipe, *self._again.values()]) - loop_time
 
     async def _step(self) -> bool:
@@ -266,6 +283,8 @@ class Sync:
         async with self._working:
             if not self._index.database.is_open:
                 await self._index.open()
+            if self._index.database.broken:
+                raise IndexBrokenError(self._index.database.broken)
             now = asyncio.get_running_loop().time()
             rules, pace = self._rules(), self._pace()
             await self._use(rules)
@@ -282,7 +301,7 @@ class Sync:
                 self.look(await self._bring(paths, rules, self._urgent_back))
             elif self._scan or now - self._last_scan >= pace.reconcile_seconds:
                 await self._look_at_all(rules)
-            elif self._index.has_deleted and now >= self._wipe_at:
+            elif self._index.has_old_text and now >= self._wipe_at:
                 begun = time.perf_counter()
                 await self._index.wipe()
                 self._wipe_at = now + (time.perf_counter() - begun) * WIPE_PAUSES

@@ -74,7 +74,8 @@ class Filling:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._confirmed = ""
-        self._left_alone: dict[str, float] = {}
+        self._left_alone = "", 0.0, 0.0
+        """A model that is left alone, since when, and for how many seconds."""
         self._failures = 0
         self._queue: list[tuple[int, bytes]] = []
         self._queue_of = 0
@@ -146,9 +147,9 @@ class Filling:
         embedder = self._embedders.current()
         if embedder is None:
             return IDLE_SECONDS
-        left_alone = self._left_alone.get(embedder.signature.model, 0.0) - self._clock()
-        if left_alone > 0:  # it asked for that, or it is away: what comes meanwhile must not ask it again
-            return left_alone
+        rest = self._rest(embedder)
+        if rest > 0:  # it asked for that, or it is away: what comes meanwhile must not ask it again
+            return rest
         target = await self._target(embedder)
         if target is None:
             return IDLE_SECONDS
@@ -169,7 +170,7 @@ class Filling:
         if serving is None or not 0 < len(self._sets.missing) <= FRESH_TEXTS:
             return
         embedder = self._embedders.of(serving.signature)
-        if embedder is None or self._left_alone.get(embedder.signature.model, 0.0) > self._clock():
+        if embedder is None or self._rest(embedder) > 0:
             return
         texts = await self._wanted(serving)
         if texts:
@@ -267,7 +268,8 @@ class Filling:
     async def _held(self, target: VectorSet) -> set[bytes]:
         waiting = await self._sets.database.read(lambda connection: tables.waiting_of(connection, target.id))
         now = self._clock()
-        return {sha for sha, one in waiting.items() if one.not_before > now}
+        # Who waits longer than anybody is let wait was noted by a clock that was ahead.
+        return {sha for sha, one in waiting.items() if one == BLANK or 0 < one.not_before - now <= LONGEST_WAIT_SECONDS}
 
     async def _unbuilt(self, target: VectorSet, held: set[bytes]) -> dict[bytes, int]:
         """The next texts of a set that is being built. All chunks are looked at only when those seen are done."""
@@ -320,8 +322,14 @@ class Filling:
             retry_after, min(LONGEST_PAUSE_SECONDS, TROUBLE_SECONDS * 2 ** (self._failures - 1)) if nothing else 0
         )
         if pause > 0:
-            self._left_alone = {model: self._clock() + pause}
+            self._left_alone = model, self._clock(), pause
         return pause
+
+    def _rest(self, embedder: Embedder) -> float:
+        """Seconds for which this model is left alone still; none once the clock was set back."""
+        model, since, seconds = self._left_alone
+        gone = self._clock() - since
+        return seconds - gone if model == embedder.signature.model and gone >= 0 else 0.0
 
     async def _wait(self, target: VectorSet, faults: Mapping[bytes, str]) -> None:
         before = await self._sets.database.read(lambda connection: tables.waiting_of(connection, target.id))

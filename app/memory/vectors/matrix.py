@@ -53,6 +53,14 @@ class MatrixFile:
         self._descriptor = os.open(self.path, flags, 0o600)
         self._map(os.fstat(self._descriptor).st_size // (4 * self.dimension))
 
+    def is_whole(self) -> bool:
+        """Whether the file is as long as what is mapped of it: the system ends a program that reads beyond its end."""
+        return self._descriptor < 0 or os.fstat(self._descriptor).st_size >= self.capacity * 4 * self.dimension
+
+    def lengthen(self) -> None:
+        """Give a file that somebody cut its length again, with zeros. Raises OSError without room."""
+        _allocate(self._descriptor, self.capacity * 4 * self.dimension)
+
     def close(self) -> None:
         """Give the file back; readers that still hold ``rows`` keep what they have."""
         self.rows = np.empty((0, self.dimension), np.float32)
@@ -73,12 +81,7 @@ class MatrixFile:
 
     def _grow(self, needed: int) -> None:
         rows = max(needed, self.capacity + max(GROWTH_ROWS, self.capacity // 8))
-        size = rows * 4 * self.dimension
-        allocate = getattr(os, "posix_fallocate", None)
-        if allocate is None:
-            os.ftruncate(self._descriptor, size)
-        else:  # a hole in a mapped file on a full disk would end the process with SIGBUS
-            allocate(self._descriptor, 0, size)
+        _allocate(self._descriptor, rows * 4 * self.dimension)
         self._map(rows)
 
     def _map(self, rows: int) -> None:
@@ -88,6 +91,14 @@ class MatrixFile:
             return
         self._shared = mmap.mmap(self._descriptor, rows * 4 * self.dimension)
         self.rows = np.frombuffer(self._shared, np.float32).reshape(rows, self.dimension)
+
+
+def _allocate(descriptor: int, size: int) -> None:
+    allocate = getattr(os, "posix_fallocate", None)
+    if allocate is None:
+        os.ftruncate(descriptor, size)
+    else:  # a hole in a mapped file on a full disk would end the process with SIGBUS
+        allocate(descriptor, 0, size)
 
 
 def scores_of(rows: Matrix, query: Vector, wanted: NDArray[np.int64]) -> NDArray[np.float32]:

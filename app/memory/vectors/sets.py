@@ -149,8 +149,8 @@ class VectorSets:
         self, query: Vector, notebooks: Iterable[str] | None, limit: int, *, among: Sequence[int] | None = None
     ) -> list[tuple[int, float]]:
         """See ``VectorSearch``."""
-        serving, numbers = self.serving, self._numbers(notebooks)
-        if serving is None or query.shape != (serving.dimension,):
+        serving, numbers = self.serving, self._index.numbers(notebooks)
+        if serving is None or query.shape != (serving.dimension,) or not self._readable(serving):
             return []
         ids, rows = self._table.searched(numbers)
         if among is not None:
@@ -182,7 +182,7 @@ class VectorSets:
     async def of_chunks(self, chunk_ids: Sequence[int]) -> tuple[list[int], Matrix]:
         """See ``VectorSearch``."""
         serving = self.serving
-        if serving is None:
+        if serving is None or not self._readable(serving):
             return [], np.empty((0, 0), np.float32)
         ids = np.asarray(list(dict.fromkeys(chunk_ids)), np.int64)
         slots = self._table.slots_of(ids.tolist())
@@ -192,8 +192,8 @@ class VectorSets:
 
     async def of_notebook(self, notebook: str, limit: int) -> Matrix:
         """See ``VectorSearch``."""
-        serving, numbers = self.serving, self._numbers([notebook])
-        if serving is None or limit <= 0:
+        serving, numbers = self.serving, self._index.numbers([notebook])
+        if serving is None or limit <= 0 or not self._readable(serving):
             return np.empty((0, 0), np.float32)
         rows = self._table.row[self._table.with_vectors(numbers)]
         if len(rows) > limit:
@@ -216,9 +216,10 @@ class VectorSets:
             embedded = await embedder.embed_passages(missing)
             rows.update(await serving.add({bytes.fromhex(sha): vector for sha, vector in embedded.vectors.items()}))
             await self.kept(serving, rows)
-        matrix = serving.rows
+        if not self._readable(serving):
+            return [None] * len(texts)
         places = (rows.get(shas[text]) if text in shas else None for text in texts)
-        return [None if row is None else np.array(matrix[row]) for row in places]
+        return [None if row is None else np.array(serving.rows[row]) for row in places]
 
     async def nearest_tags(self, query: Vector, limit: int) -> list[tuple[str, float]]:
         """See ``VectorSearch``."""
@@ -226,6 +227,8 @@ class VectorSets:
         if serving is None or query.shape != (serving.dimension,):
             return []
         names, rows = await self._tags.of(serving, self.version)
+        if not self._readable(serving):
+            return []
         scores = await asyncio.to_thread(scores_of, serving.rows, query, rows)
         return [(names[one], float(scores[one])) for one in best(scores, limit)]
 
@@ -359,6 +362,12 @@ class VectorSets:
         fits = current is not None and comparable(current.signature, one.signature)
         return current if fits else self._embedders.of(one.signature)
 
+    def _readable(self, one: VectorSet) -> bool:
+        """False for a matrix that somebody has cut: it is made anew, and until then words alone answer."""
+        if not one.is_whole():
+            one.doubt(self._changed)
+        return one.is_whole()
+
     def _index_changed(self, change: IndexChange) -> None:
         if self._changes is not None:
             self._changes.append(change)
@@ -380,12 +389,6 @@ class VectorSets:
 
     def _changed(self) -> None:
         self.version += 1
-
-    def _numbers(self, notebooks: Iterable[str] | None) -> list[int] | None:
-        if notebooks is None:
-            return None
-        known = self._index.notebooks()
-        return [known[name].id for name in dict.fromkeys(notebooks) if name in known]
 
     def _say(self, fault: str) -> None:
         if fault and fault != self.fault:

@@ -62,8 +62,10 @@ class Tidying:
         await self._measure(serving)
         if self._swept is None:
             self._swept = self._clock() - SWEEP_SECONDS
-        if self._clock() - self._swept >= SWEEP_SECONDS:
-            self._swept = self._clock()
+        now = self._clock()
+        self._swept = min(self._swept, now)  # a clock that was set back must not put the next one off
+        if now - self._swept >= SWEEP_SECONDS:
+            self._swept = now
             await self._sweep(serving)
 
     async def _measure(self, serving: VectorSet) -> None:

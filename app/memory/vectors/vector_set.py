@@ -45,6 +45,7 @@ class VectorSet:
         self._free: list[int] = []
         self._writing = asyncio.Lock()
         self._healing: asyncio.Task[None] | None = None
+        self._cut = False
         self._adding: set[asyncio.Task[dict[bytes, int]]] = set()
         self._marks: Marks = np.zeros(0, np.uint64)
         self.count = 0
@@ -55,6 +56,14 @@ class VectorSet:
     def rows(self) -> Matrix:
         """The matrix as it is now; what grows later is not in it."""
         return self._matrix.rows
+
+    def is_whole(self) -> bool:
+        """Whether the matrix may be read: not once somebody has cut its file, and not while ``doubt`` heals it.
+
+        What is cut between this look and the reading still ends the program; a look takes a microsecond.
+        """
+        self._cut = self._cut or not self._matrix.is_whole()
+        return not (self._cut or self.healing)
 
     @property
     def marks(self) -> Marks:
@@ -156,8 +165,16 @@ class VectorSet:
         with self._lock:
             self._matrix.open()
 
+    def _lengthen(self) -> None:
+        with self._lock:
+            if not self._matrix.is_whole():
+                self._matrix.lengthen()
+
     def _write_rows(self, vectors: Mapping[int, Vector]) -> None:
         with self._lock:
+            if not self._matrix.is_whole():
+                self._matrix.lengthen()
+                self._cut = True
             self._matrix.write(vectors)
 
     async def _is_sound(self, used: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
@@ -191,6 +208,8 @@ class VectorSet:
         try:
             async with self._writing:
                 if not self._closed:
+                    await asyncio.to_thread(self._lengthen)
+                    self._cut = False  # what is cut from now on is seen by the writing, or by the next look
                     await self._rebuild()
         except (VcpError, OSError) as error:
             log.warning("memory: the matrix cannot be made anew: %s", getattr(error, "message", "") or error)

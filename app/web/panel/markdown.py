@@ -9,6 +9,9 @@ from markupsafe import Markup
 MAX_CHARS = 200_000
 """Longer texts are shown as they are, since no person reads them as a page."""
 
+HEADINGS_BELOW = 2
+"""By how much headings are lowered: the first ones of a page are the page's own."""
+
 _TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"),
     *("em", "strong", "s", "a", "table", "thead", "tbody", "tr", "th", "td"),
@@ -29,7 +32,11 @@ class Renderer:
         if len(text) > MAX_CHARS:
             return Markup("<pre>{}</pre>").format(text)
         try:
-            html = self._parser.render(text)
+            tokens = self._parser.parse(text)
+            for token in tokens:
+                if token.type in ("heading_open", "heading_close"):
+                    token.tag = f"h{min(6, int(token.tag[1]) + HEADINGS_BELOW)}"
+            html = self._parser.renderer.render(tokens, self._parser.options, {})
         except RecursionError:
             return Markup("<pre>{}</pre>").format(text)
         clean = nh3.clean(

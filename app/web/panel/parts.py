@@ -10,8 +10,11 @@ from app.extend import DeclaredRoute, PanelPage
 from app.services import Services
 from app.web.admin_access import LoginAttempts
 from app.web.panel.actions import ActionsPart
+from app.web.panel.attention import AttentionPart
+from app.web.panel.dashboard import DashboardPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
+from app.web.panel.logs import LogsPart
 from app.web.panel.memory_files import MemoryFilesPart
 from app.web.panel.memory_index import MemoryIndexPart
 from app.web.panel.news import NewsPart
@@ -26,6 +29,9 @@ from app.web.panel.traces import TracesPart
 
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
+    AttentionPart,
+    DashboardPart,
+    LogsPart,
     MemoryFilesPart,
     MemoryIndexPart,
     NewsPart,

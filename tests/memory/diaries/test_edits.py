@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from app.memory.diaries import edits
+from app.memory.diaries import edits, nearest
 from app.memory.diaries.edits import Edit, edit_diary
 from app.memory.diaries.files import DiaryError
+from app.memory.diaries.nearest import MAX_PASSAGE_CHARS, Nearest
 from app.memory.diaries.permissions import NotPermittedError
 from app.memory.diaries.requests import MAX_CONTENT_BYTES
 
@@ -168,10 +168,24 @@ def test_the_nearest_passage_is_reported_when_that_is_wanted(root: Path) -> None
     assert "nearest" not in nothing.value.message
 
 
-def test_looking_for_the_nearest_passage_ends_in_time(root: Path) -> None:
-    started = time.process_time()
-    (root / "公共/d.txt").write_text("ab" * 4_000_000, "utf-8")
+def test_looking_for_the_nearest_passage_has_limits(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passages that are too long are passed over, and behind so many characters in all nothing is looked at."""
+    alike = "今天在河边走了很久，遇到一只白鹭"
+    (root / "公共/d.txt").write_text("x" * MAX_PASSAGE_CHARS + alike, "utf-8")
     (root / "公共/e.txt").write_text("ab" * 1400 + "\n" + "\n".join(["a" * 200] * 20_000), "utf-8")
+    found = Nearest("今天在河边走了好久，遇见一只白鹭")
+    for name in ("d.txt", "e.txt"):
+        found.look(name, (root / "公共" / name).read_text("utf-8"))
+    assert found.report() == ""
+    monkeypatch.setattr(nearest, "MAX_COMPARED_CHARS", 100)
+    bounded = Nearest(alike)
+    bounded.look("a.txt", "别的\n" * 30)
+    bounded.look("b.txt", alike)
+    assert "b.txt" in bounded.report()
+    bounded.look("c.txt", "别的\n" * 30)
+    late = Nearest(alike)
+    late.look("a.txt", "别的\n" * 60)
+    late.look("b.txt", alike)
+    assert late.report() == ""
     with pytest.raises(DiaryError):
         edit_diary(root, Edit(target="ab" * 5000 + "c", replacement="x"), nearest=True)
-    assert time.process_time() - started < 20

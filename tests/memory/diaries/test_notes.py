@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from app.memory.diaries import notes as notes_module
 from app.memory.diaries.notes import ConflictError, Notes, Place, fingerprint
+from app.memory.diaries.trash import TRASH_FOLDER, Deleted
 
 
 @pytest.fixture
@@ -68,3 +69,31 @@ def test_notes_of_one_name_that_are_deleted_together_are_all_kept(notes: Notes, 
     assert (tmp_path / "dailynote/book/0.txt").read_text("utf-8") == "word 0"
     assert notes.trash.restore(second.trash_id, None)[1][0][0] == "book/0.txt"
     assert len(notes.trash.deletions()) == 1
+
+
+def test_what_is_due_goes_at_the_second_sweep_a_day_later_so_that_a_wrong_clock_costs_nothing(notes: Notes) -> None:
+    now, day = datetime(2025, 11, 27, tzinfo=UTC), timedelta(days=1)
+    trash = notes.trash
+    first = notes.delete([Place("book", "0.txt")], now, 30).trash_id
+    kept = [Deleted(first, ("book/0.txt",))]
+    ahead = now + 365 * day
+    for moment in (ahead, ahead + day / 2, now + day, now - 365 * day, now + 2 * day):
+        assert trash.sweep(moment, 30) == 0
+        assert trash.deletions() == kept
+    assert trash.sweep(now + 31 * day, 30) == 0  # what the clock of the future noted counts for nothing
+    assert trash.sweep(now + 31.5 * day, 30) == 0
+    assert trash.deletions() == kept
+    assert trash.sweep(now + 32 * day, 30) == 1
+    assert trash.deletions() == []
+    second = notes.delete([Place("book", "1.txt")], now, 30).trash_id
+    assert trash.sweep(now + day, 0) == 1, "nothing is to be kept"
+    assert second not in [one.id for one in trash.deletions()]
+
+
+@pytest.mark.parametrize("noted", [b"", b"yesterday", b"2025-01-01T00:00:00", b"\xff" * 100])
+def test_a_note_of_the_trash_that_says_no_time_is_written_anew(notes: Notes, tmp_path: Path, noted: bytes) -> None:
+    now = datetime(2025, 11, 27, tzinfo=UTC)
+    name = notes.delete([Place("book", "0.txt")], now, 30).trash_id
+    (tmp_path / TRASH_FOLDER / name / ".due").write_bytes(noted)
+    assert notes.trash.sweep(now + timedelta(days=31), 30) == 0
+    assert notes.trash.sweep(now + timedelta(days=33), 30) == 1

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from app.memory.index import note_files
+from app.memory.index.database import IndexBrokenError
 from app.memory.index.doctor import faults_of, words_are_whole
 from app.memory.index.memory_index import MemoryIndex
 from app.memory.index.note_files import NoteRules
 from app.memory.index.records import IndexChange
-from app.memory.index.sync import SyncPace
+from app.memory.index.sync import Sync, SyncPace
 from tests.memory.index.conftest import Home, found, lines
 from tests.server import run
 from tests.waiting import until
@@ -71,11 +72,34 @@ def test_what_is_deleted_is_gone_from_the_file_and_its_wal_too(home: Home) -> No
             sync.glance()
             await sync.fresh(10)
             assert await found(index, "紫罗兰计划") == []
-            await until(lambda: not index.has_deleted)
+            await until(lambda: not index.has_old_text)
             assert held() == []
             assert len(await found(index, "显卡")) == 12
             assert not await index.database.read(faults_of)
             await index.database.write(words_are_whole)
+
+    run(main())
+
+
+def test_what_is_edited_out_of_a_note_is_gone_from_the_file_and_its_wal_too(home: Home) -> None:
+    """11.6: as sentences; single words may stay among those of FTS5 until it merges them."""
+    secret = "紫罗兰计划的密码是 Quokka77，请勿外传。"
+    note = f"[2025-11-28] - 小克\n{secret}\n别的话。"
+    home.write("小克/a.txt", note)
+
+    def held() -> list[str]:
+        files = [path for path in home.file.parent.rglob("*") if path.is_file()]
+        return [path.name for path in files if secret.encode() in path.read_bytes()]
+
+    async def main() -> None:
+        async with home.synced() as (index, sync):
+            assert held()
+            home.write("小克/a.txt", note.replace(secret, "已删。"))
+            sync.glance()
+            await sync.fresh(10)
+            await until(lambda: not index.has_old_text)
+            assert held() == []
+            assert not await index.database.read(faults_of)
 
     run(main())
 
@@ -91,7 +115,7 @@ def test_wiping_out_goes_on_after_a_restart(home: Home) -> None:
         await index.stop()
         (home.root / "小克/secret.txt").unlink()
         async with home.synced() as (index, _):
-            await until(lambda: not index.has_deleted)
+            await until(lambda: not index.has_old_text)
             assert not [path for path in home.file.parent.glob("*") if b"uokka77" in path.read_bytes()]
 
     run(main())
@@ -158,6 +182,35 @@ def test_p62_a_note_of_the_same_size_and_second_is_read_again(home: Home) -> Non
             sync.rescan()
             await sync.settled()
             assert (await index.chunks([1, 2]))[2].text == "第一个版本乙"
+
+    run(main())
+
+
+@pytest.mark.parametrize("days", [1, 365])
+def test_a_clock_that_was_set_back_and_forth_costs_no_note_and_no_reading_anew(home: Home, days: int) -> None:
+    """Files whose times lie in the future are read once, and again when they change."""
+    now = [time.time() + days * 86_400]
+
+    async def main() -> None:
+        index = MemoryIndex(home.file)
+        sync = Sync(lambda: home.root, index, NoteRules, SyncPace, clock=lambda: now[0])
+        for name in ("a.txt", "b.txt"):
+            os.utime(home.write(f"小克/{name}", NOTE), (now[0] - 60, now[0] - 60))
+        await sync.caught_up()
+        assert (sync.state.indexed, sync.state.commits) == (2, 1)
+        now[0] -= days * 86_400
+        await sync.caught_up()
+        await sync.caught_up()
+        assert (sync.state.indexed, sync.state.commits) == (2, 1)  # nothing was looked into
+        os.utime(home.write("小克/a.txt", "关于恒星"), (now[0] - 60, now[0] - 60))
+        await sync.caught_up()
+        assert await found(index, "恒星") == ["小克/a.txt"]
+        now[0] += 2 * days * 86_400
+        os.utime(home.write("小克/b.txt", "关于行星"), (now[0] - 60, now[0] - 60))
+        await sync.caught_up()
+        assert await found(index, "行星") == ["小克/b.txt"]
+        assert (sync.state.indexed, sync.state.scanned_at) == (4, now[0])
+        await index.stop()
 
     run(main())
 
@@ -415,6 +468,34 @@ def test_a_damaged_index_is_made_anew_from_the_files(home: Home) -> None:
             await sync.settled()
             assert len(await found(index, "恒星")) == 20
         assert await home.once() == await home.clean()
+
+    run(main())
+
+
+def test_damage_that_only_questions_meet_is_healed_too(home: Home) -> None:
+    """11.3: nothing has to be written for it. A file that was cut is not read: the system would end the program."""
+    for number in range(30):
+        home.write(f"小克/{number}.txt", f"第{number}篇 关于行星 " + "很长的话 " * 100)
+
+    def overwrite() -> None:
+        with home.file.open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xee" * (home.file.stat().st_size - 4096))
+
+    def cut() -> None:
+        os.truncate(home.file, 8192)
+
+    async def main() -> None:
+        for harm in (overwrite, cut):
+            async with home.synced() as (index, sync):
+                assert len(await found(index, "行星")) == 20
+                await index.database.checkpoint()
+                harm()
+                with pytest.raises(IndexBrokenError):
+                    await index.places()
+                await sync.settled()
+                assert len(await found(index, "行星")) == 20
+            assert await home.once() == await home.clean()
 
     run(main())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.memory.time_words import MAX_SPANS, TimeSpan, WeekStart, find_time_spans
+from tests.growth import grows_in_proportion
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 NOW = datetime(2025, 11, 27, 15, 30, tzinfo=SHANGHAI)
@@ -167,15 +167,11 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_takes_time_in_proportion_to_its_length(name: str) -> None:
-    def seconds(size: int) -> float:
-        text = (HOSTILE[name] * (size // len(HOSTILE[name]) + 1))[:size]
-        started = time.process_time()
-        find_time_spans(text, NOW)
-        return time.process_time() - started
+    def find(size: int) -> None:
+        find_time_spans((HOSTILE[name] * (size // len(HOSTILE[name]) + 1))[:size], NOW)
 
-    find_time_spans(HOSTILE[name], NOW)
-    # Sixteen times the text; square growth would take 256 times as long.
-    assert seconds(64_000) <= 100 * max(seconds(4_000), 0.005)
+    find(1)
+    assert grows_in_proportion(find, 4_000)
 
 
 ZONES = st.sampled_from([ZoneInfo("UTC"), SHANGHAI, ZoneInfo("America/New_York"), ZoneInfo("Pacific/Apia")])

@@ -114,9 +114,28 @@ def test_a_model_that_asks_to_be_left_alone_is_left_alone(tmp_path: Path) -> Non
     asyncio.run(test())
 
 
+@pytest.mark.parametrize("days", [1, 365])
+def test_a_clock_that_was_set_back_leaves_no_model_and_no_text_alone_for_long(tmp_path: Path, days: int) -> None:
+    async def test() -> None:
+        now = [1e9]
+        async with installed(tmp_path, now=now) as part:
+            part.embedder[0] = counting = Counting()
+            counting.away = "away"
+            await part.write({"小克/1.txt": WALK, "小克/2.txt": COOK})
+            assert await part.filling.step() > 0
+            now[0] -= days * 86_400
+            counting.away = ""
+            await part.filling.step()
+            await part.fill()
+            assert not len(part.sets.missing)
+
+    asyncio.run(test())
+
+
 def test_fresh_notes_are_found_while_another_set_is_built(tmp_path: Path) -> None:
     async def test() -> None:
-        async with installed(tmp_path) as part:
+        now = [1000.0]
+        async with installed(tmp_path, now=now) as part:
             part.embedder[0] = old = Counting("old/1")
             await part.write({"小克/1.txt": WALK, "小克/2.txt": BUG})
             await part.fill()
@@ -128,7 +147,7 @@ def test_fresh_notes_are_found_while_another_set_is_built(tmp_path: Path) -> Non
             await part.filling.step()
             assert part.sets.building is not None
             await part.write({"诺瓦/1.txt": COOK})
-            part.filling._left_alone.clear()
+            now[0] += await part.filling.step()
             await part.filling.step()
             assert "诺瓦/1.txt" in await found(part, "晚饭")
 

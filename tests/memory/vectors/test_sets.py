@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import errno
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from app.memory.embedders.embedder import Embedded, Signature, Vector
 from app.memory.embedders.hashing import HashingEmbedder
+from app.memory.vectors.vector_set import VectorSet
 from tests.memory.vectors.installation import Installed, installed
 from tests.waiting import until
 
@@ -41,6 +46,16 @@ class Counting(HashingEmbedder):
             return Embedded({}, dict.fromkeys(texts, self.away))
         self.asked += texts.values()
         return await super().embed_passages(texts)
+
+
+@asynccontextmanager
+async def with_vectors(folder: Path) -> AsyncIterator[tuple[Installed, VectorSet]]:
+    """Two notes with vectors, and the set of these."""
+    async with installed(folder) as part:
+        await part.write({"小克/1.txt": WALK, "小克/2.txt": BUG})
+        await part.fill()
+        assert part.sets.serving is not None
+        yield part, part.sets.serving
 
 
 async def found(part: Installed, question: str, notebooks: list[str] | None = None) -> list[str]:
@@ -113,17 +128,62 @@ def test_a_matrix_that_somebody_wrote_into_is_made_anew_while_the_server_runs(tm
     """A search that meets what is no vector finds nothing, warns of nothing, and the next ones are right again."""
 
     async def test() -> None:
-        async with installed(tmp_path) as part:
-            await part.write({"小克/1.txt": WALK, "小克/2.txt": BUG})
-            await part.fill()
-            serving = part.sets.serving
-            assert serving is not None
+        async with with_vectors(tmp_path) as (part, serving):
             for damage in (b"\xff", b"\x7e"):  # no numbers, and huge ones
                 with serving.path.open("r+b") as file:
                     file.write(damage * 4 * serving.dimension)
                 assert await found(part, "散步看银杏") == []
                 await until(lambda: not serving.healing)
                 assert (await found(part, "散步看银杏"))[0] == "小克/1.txt"
+
+    asyncio.run(test())
+
+
+def test_a_matrix_that_was_cut_in_place_costs_some_answers_and_not_the_server(tmp_path: Path) -> None:
+    """The system ends a program that reads a mapped file beyond its end (SIGBUS): nobody reads it until it is whole."""
+
+    async def test() -> None:
+        async with with_vectors(tmp_path) as (part, serving):
+            query = await part.sets.embed_query("散步看银杏")
+            assert query is not None
+            chunks = part.sets.with_vectors()
+            for length in (0, 5):
+                os.truncate(serving.path, length)
+                assert await part.sets.nearest(query, None, 10) == []
+                assert await part.sets.nearest_tags(query, 10) == []
+                assert (await part.sets.of_chunks(chunks))[0] == []
+                assert not len(await part.sets.of_notebook("小克", 10))
+                await part.sets.of_texts(["散步"])
+                await until(lambda: not serving.healing)
+                assert (await found(part, "散步看银杏"))[0] == "小克/1.txt"
+            os.truncate(serving.path, 0)
+            await part.write({"诺瓦/1.txt": COOK})
+            await part.fill()  # writes into the file that was cut, which is healed by the next question
+            await found(part, "番茄炒蛋")
+            await until(lambda: not serving.healing)
+            assert (await found(part, "散步看银杏"))[0] == "小克/1.txt"
+            assert (await found(part, "番茄炒蛋"))[0] == "诺瓦/1.txt"
+
+    asyncio.run(test())
+
+
+def test_a_matrix_that_was_cut_on_a_full_disk_is_not_read_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def test() -> None:
+        async with with_vectors(tmp_path) as (part, serving):
+            os.truncate(serving.path, 0)
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "posix_fallocate", full)
+                for _ in range(2):
+                    assert await found(part, "散步看银杏") == []
+                    await until(lambda: not serving.healing)
+            assert await found(part, "散步看银杏") == []
+            await until(lambda: not serving.healing)
+            assert (await found(part, "散步看银杏"))[0] == "小克/1.txt"
 
     asyncio.run(test())
 

@@ -223,6 +223,7 @@ def test_markdown_shows_what_it_should_and_ends_on_what_is_nested_or_long() -> N
     render = Renderer()
     assert "<strong>b</strong>" in render("**b**") and 'href="https://a.example"' in render("[a](https://a.example)")
     assert "<table>" in render("| a |\n|---|\n| b |") and "<pre>" in render("```\ncode\n```")
+    assert render("# a\n\n##### b").count("<h3>a</h3>") == 1 and "<h6>b</h6>" in render("##### b")
     assert render(">" * 5000 + "x") and render("[" * 20_000) and render("*" * 100_000)
     assert render("<b>" * 100_000).startswith("<pre>&lt;b&gt;")
 

@@ -53,7 +53,7 @@ class Editor {
       cm.EditorView.cspNonce.of(nonce),
       cm.lineNumbers(), cm.history(), cm.drawSelection(), cm.highlightActiveLine(), cm.bracketMatching(), cm.search({ top: true }),
       cm.EditorView.lineWrapping, cm.syntaxHighlighting(style), look,
-      cm.EditorView.contentAttributes.of({ "aria-label": this.source.getAttribute("aria-label") || "text" }),
+      cm.EditorView.contentAttributes.of({ "aria-label": this.source.getAttribute("aria-label") || "text", tabindex: "0" }),
       cm.keymap.of([
         { key: "Mod-s", run: () => (this.save(), true), preventDefault: true },
         ...cm.defaultKeymap, ...cm.historyKeymap, ...cm.searchKeymap, ...cm.completionKeymap,
