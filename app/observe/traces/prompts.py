@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -19,6 +19,9 @@ MAX_TRIED = 50
 """Expanded texts that are looked for inside of one that was changed later."""
 
 MAX_ROLE = 40
+
+MAX_SEARCHED = 1_000_000
+"""Characters of a changed text in which the expanded one is looked for."""
 
 LATER = "later"
 """Source of text that a phase after the expansion wrote, and of what cannot be told apart."""
@@ -119,8 +122,11 @@ def _text(text: str, known: Mapping[str, Sequence[Piece]], texts: Texts) -> tupl
         pieces = _around(text, known)
     if not texts.full:
         return {"chars": len(text)}, _runs((piece, len(piece.text)) for piece in pieces)
-    cleaned = texts.clean(text)
-    if cleaned == text:
+    short = texts.shortened(text)
+    if len(short) < len(text):
+        pieces = tuple(_first(pieces, len(short)))
+    cleaned = texts.clean(short)
+    if cleaned == short:
         runs = _runs((piece, len(piece.text)) for piece in pieces)
     else:
         parts = [(piece, texts.clean(piece.text)) for piece in pieces]
@@ -128,13 +134,22 @@ def _text(text: str, known: Mapping[str, Sequence[Piece]], texts: Texts) -> tupl
             runs = _runs((piece, len(part)) for piece, part in parts)
         else:  # a secret lies across two pieces
             runs = [[LATER, "mixed", len(cleaned)]]
-    kept = texts.cut(cleaned)
+    kept = texts.cut(cleaned, len(text) - len(short))
     return kept, _fitted(runs, len(kept))
+
+
+def _first(pieces: Iterable[Piece], length: int) -> Iterator[Piece]:
+    """The pieces of the first so many characters."""
+    for piece in pieces:
+        if length <= 0:
+            return
+        yield piece if len(piece.text) <= length else Piece(piece.text[:length], piece.source, piece.trust)
+        length -= len(piece.text)
 
 
 def _around(text: str, known: Mapping[str, Sequence[Piece]]) -> Sequence[Piece]:
     """The pieces of a text that a later phase has added something to, as far as the expanded one is still in it."""
-    for expanded, pieces in islice(known.items(), MAX_TRIED):
+    for expanded, pieces in islice(known.items(), MAX_TRIED if len(text) <= MAX_SEARCHED else 0):
         place = text.find(expanded) if len(expanded) >= 16 else -1
         if place >= 0:
             return (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 from app.extend import Json
 from app.observe.digests import MAX_DEPTH, without_base64
 from app.protocol.secret_texts import masked
 
-MAX_TEXT = 400_000
+MAX_TEXT = 200_000
 """Characters of one text."""
 
 MAX_ALL = 3_000_000
@@ -22,8 +23,11 @@ MAX_NAME = 200
 Mask = Callable[[Json], Json]
 """Takes the installation's own secrets out of a value."""
 
-FORMS = 8
-"""Keys of objects and items of lists are counted as so many characters each."""
+MARGIN = 10_000
+"""Longer than any secret."""
+
+MAX_VALUES = 20_000
+"""Values inside of arguments, results and fields of one trace."""
 
 
 class Texts:
@@ -33,6 +37,7 @@ class Texts:
         self._mask = mask
         self._full = full
         self._left = MAX_ALL
+        self._values = MAX_VALUES
         self._cleaned: dict[str, str] = {}  # what a client wrote stands in the prompt before and after
 
     @property
@@ -40,8 +45,12 @@ class Texts:
         """Whether texts are kept."""
         return self._full
 
+    def shortened(self, text: str) -> str:
+        """As much of a text as is looked at: a little more than is kept, so that no secret is cut in two."""
+        return text if len(text) <= MAX_TEXT + MARGIN or text.startswith("data:") else text[: MAX_TEXT + MARGIN]
+
     def clean(self, text: str) -> str:
-        """The text without pictures and secrets, however long."""
+        """A shortened text without pictures and secrets."""
         cleaned = self._cleaned.get(text)
         if cleaned is None:
             cleaned = self._cleaned[text] = str(self._mask(masked(without_base64(text))))
@@ -51,22 +60,19 @@ class Texts:
         """A name, which is kept without texts too, short and without secrets."""
         return str(self._mask(name[: 10 * MAX_NAME]))[:MAX_NAME]
 
-    def room(self, length: int) -> int:
-        """How many of so many characters may be kept; they count as kept."""
-        allowed = min(length, MAX_TEXT, max(self._left, BEGINNING))
-        self._left -= allowed
-        return allowed
-
     def text(self, text: str) -> str | dict[str, int]:
         """The text, cut where it is too long, or its length."""
         if not self._full:
             return {"chars": len(text)}
-        return self.cut(self.clean(text))
+        short = self.shortened(text)
+        return self.cut(self.clean(short), len(text) - len(short))
 
-    def cut(self, text: str) -> str:
-        """A clean text, with a word about how much of it is missing."""
-        kept = self.room(len(text))
-        return text if kept == len(text) else f"{text[:kept]}… (+{len(text) - kept} characters)"
+    def cut(self, text: str, missing: int = 0) -> str:
+        """A clean text as it is kept; it says how much is missing, with what was left out before."""
+        kept = min(len(text), MAX_TEXT, max(self._left, BEGINNING))
+        self._left -= kept
+        missing += len(text) - kept
+        return f"{text[:kept]}… (+{missing} characters)" if missing else text
 
     def value(self, value: Json) -> Json:
         """A JSON value with all its texts cleaned and cut, or how large it is."""
@@ -74,38 +80,39 @@ class Texts:
             return None
         if not self._full:
             return {"chars": _length(value)}
-        return self._cut_value(self._mask(masked(without_base64(_plain(value)))))
+        return self._cut_value(self._mask(masked(without_base64(self._plain(value)))))
 
     def _cut_value(self, value: Json) -> Json:
         if isinstance(value, str):
             return self.cut(value)
         if isinstance(value, Mapping):
-            self._left -= FORMS * len(value)
             return {str(name)[:MAX_TEXT]: self._cut_value(item) for name, item in value.items()}
-        if isinstance(value, list | tuple):
-            self._left -= FORMS * len(value)
-            if self._left < 0 and len(value) > BEGINNING:
-                return [*(self._cut_value(item) for item in value[:BEGINNING]), f"… (+{len(value) - BEGINNING} items)"]
+        if isinstance(value, list):
             return [self._cut_value(item) for item in value]
         return value
 
-
-def _plain(value: Json, depth: int = MAX_DEPTH) -> Json:
-    """Lists in place of tuples, nothing too deep, and what is no JSON as what it is called."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    if not isinstance(value, Mapping | list | tuple):
-        return f"({type(value).__name__})"
-    if depth == 0:
-        return "…"
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item, depth - 1) for name, item in value.items()}
-    return [_plain(item, depth - 1) for item in value]
+    def _plain(self, value: Json, depth: int = MAX_DEPTH) -> Json:
+        """Lists in place of tuples, nothing too deep, long or much, and what is no JSON as what it is called."""
+        if isinstance(value, str):
+            return self.shortened(value)
+        if isinstance(value, float) and not math.isfinite(value):
+            return str(value)
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if not isinstance(value, Mapping | list | tuple):
+            return f"({type(value).__name__})"
+        if depth == 0 or self._values <= 0:
+            return "…"
+        kept = min(len(value), self._values)
+        self._values -= kept
+        if isinstance(value, Mapping):
+            return {str(name): self._plain(item, depth - 1) for name, item in islice(value.items(), kept)}
+        more = [f"… (+{len(value) - kept} items)"] if len(value) > kept else []
+        return [*(self._plain(item, depth - 1) for item in value[:kept]), *more]
 
 
 def _length(value: Any, depth: int = 12) -> int:
+    """Characters of all texts and numbers, as far as a look that is not deep finds them."""
     if isinstance(value, str):
         return len(value)
     if depth and isinstance(value, Mapping):

@@ -129,6 +129,23 @@ def test_texts_that_are_too_long_are_cut_and_say_so(monkeypatch: Any) -> None:
     assert sum(run[2] for run in origin["runs"]) == len(trace["prompt"]["after"][0]["content"])
 
 
+def test_a_huge_result_is_cut_before_anything_looks_at_it_and_no_secret_is_cut_in_two(monkeypatch: Any) -> None:
+    monkeypatch.setattr(texts, "MAX_TEXT", 1_000)
+    monkeypatch.setattr(texts, "MARGIN", 100)
+    monkeypatch.setattr(texts, "MAX_VALUES", 500)
+    text = "x " * 495 + SECRET + " y" * 50_000
+    many = {str(number): number for number in range(5_000)}
+    pieces = [(text[:700], "a", Trust.OPERATOR), (text[700:], "b", Trust.DATA)]
+    trace = document_of(BEGIN, prompt([pieces]), finished(call(), ToolResult([text, many, [0] * 900])), END)
+    assert SECRET[:10] not in json.dumps(trace)
+    result = trace["calls"][0]["result"]
+    assert result[0].startswith("x " * 495 + "*** y") and len(result[0]) < 1_100 and len(result[1]) == 497
+    assert result[2] == "…"
+    (origin,) = trace["prompt"]["origins"]
+    assert origin["runs"][0] == ["a", "operator", 700]
+    assert sum(run[2] for run in origin["runs"]) == len(trace["prompt"]["after"][0]["content"])
+
+
 def test_a_later_phase_that_added_something_is_told_apart_from_the_expanded_text() -> None:
     text = "the expanded text of an agent"
     sent = [{"role": "system", "content": f"<<{text}>>"}, {"role": "user", "content": "wholly new"}]
