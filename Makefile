@@ -57,6 +57,7 @@ bench-full: ## the same, longer and with more cases
 	$(PYTHON) -m bench.mcp
 	$(PYTHON) -m bench.mcp_scale
 	$(PYTHON) -m pytest -n 0 -p bench.loop_steps tests/mcp/client/test_hostile.py
+	$(PYTHON) -m bench.panel
 	$(PYTHON) -m bench.memory
 	$(PYTHON) -m bench.memory.scale
 	$(PYTHON) -m bench.memory.declarations

@@ -27,7 +27,14 @@ from app.cli.options import (
     run,
 )
 from app.cli.start_again import HandedOn, can_start_again, handed_on, start_again
-from app.config.keys import ServerKey, check_bind, check_tool_port, server_key
+from app.config.keys import (
+    ServerKey,
+    admin_password,
+    check_bind,
+    check_tool_port,
+    server_key,
+    with_administrator,
+)
 from app.config.snapshot import Config
 from app.demo.upstream import create_demo
 from app.errors import both
@@ -75,7 +82,17 @@ def _serve(options: argparse.Namespace) -> int:
         if config.settings.server_log:
             log_to_disk(config)
         prepare_home(config)
-        code = run(_serving(config, server_key(config), read_config, ownership, before))
+        password = admin_password(config)
+        administered = with_administrator(config, password)
+        code = run(
+            _serving(
+                administered,
+                server_key(config),
+                lambda: with_administrator(read_config(), password),
+                ownership,
+                before,
+            )
+        )
         if code != AGAIN:
             return code
         try:
@@ -135,7 +152,7 @@ def log_to_disk(config: Config) -> None:
 
 
 def _announce(config: Config, key: ServerKey, address: str, tool_address: str) -> None:
-    """Tell a person at the terminal how to use the server; a key only where D42 allows it."""
+    """Tell a person at the terminal how to use the server; a key or password only where D42 and D86 allow it."""
     lines = [
         "",
         f"  VCP server {__version__} is running; Ctrl-C stops it. / 服务已启动，按 Ctrl-C 停止。",
@@ -154,6 +171,11 @@ def _announce(config: Config, key: ServerKey, address: str, tool_address: str) -
     else:
         lines.append(f"  key / 密钥            generated, kept in / 已生成，保存于 {key.path}")
         bearer = f'"Authorization: Bearer $(cat {shlex.quote(str(key.path))})"'
+    values = config.settings
+    if values.admin_username and values.admin_password:
+        lines.append(f"  panel / 管理面板      {address}/AdminPanel/")
+    if values.admin_password and not config.environ.get("AdminPassword", "").strip():  # a generated one
+        lines.append(f"  login / 登录          {values.admin_username}  {values.admin_password}")
     if not config.has_model_api:
         unusable = bool(config.environ.get("API_URL", "").strip())
         missing = "The API_URL cannot be used, see the warning" if unusable else "No API_URL is configured"
@@ -161,9 +183,11 @@ def _announce(config: Config, key: ServerKey, address: str, tool_address: str) -
         lines += [
             "",
             f"  {missing}: answers come from the built-in demo model, which follows fixed rules.",
-            "  For a real model copy config.env.example to config.env and set API_URL and API_Key.",
+            "  For a real model use the set-up of the admin panel, or copy config.env.example to config.env and set",
+            "  API_URL and API_Key.",
             f"  {missing_zh}：当前由内置演示模型按固定规则作答。",
-            "  要使用真实模型，请把 config.env.example 复制为 config.env，并填写 API_URL 和 API_Key。",
+            "  要使用真实模型，请打开管理面板的设置向导，或把 config.env.example 复制为 config.env，",
+            "  并填写 API_URL 和 API_Key。",
         ]
     request = f"{address}/v1/models -H {bearer}"  # which models a configured service has is not known here
     if not config.has_model_api:

@@ -11,6 +11,7 @@ stray ``Note:`` swallows the setting below it; that is the one thing not kept.)
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +51,20 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Assignment:
+    """An entry and where it stands: offsets into the text with LF line ends.
+
+    ``start`` is where the key, or the ``export`` before it, begins; ``opens`` and ``ends`` enclose the value as it is
+    written, with its quotes. Of a blank value both are where the sign ends.
+    """
+
+    entry: Entry
+    start: int
+    opens: int
+    ends: int
+
+
+@dataclass(frozen=True, slots=True)
 class EnvFile:
     """A file that was read: its assignments in file order, and what was odd about the file as a whole."""
 
@@ -71,8 +86,16 @@ def parse(text: str) -> list[Entry]:
 
     Takes time linear in the length of the text, whatever it holds, and never fails. Line ends may be LF, CRLF or CR.
     """
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    entries: list[Entry] = []
+    return [assignment.entry for assignment in assignments(with_plain_ends(text))]
+
+
+def with_plain_ends(text: str) -> str:
+    """The text with every CRLF and CR as LF."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def assignments(text: str) -> Iterator[Assignment]:
+    """The assignments of a text whose line ends are LF, in order; see :func:`parse`."""
     position, line, counted = 0, 1, 0
     while position < len(text):
         start = _end(_SPACE, text, position)
@@ -82,12 +105,12 @@ def parse(text: str) -> list[Entry]:
         else:
             line += text.count("\n", counted, start)
             counted = start
-            value, position, closed = _value(text, head.end())
-            entries.append(Entry(head[1], value, line, closed))
+            value, opens, position, closed = _value(text, head.end())
+            ends = opens + len(text[opens:position].rstrip(BLANKS))
+            yield Assignment(Entry(head[1], value, line, closed), start, opens, ends)
         # What is left of the line is a comment, or a line that is no assignment.
         newline = text.find("\n", position)
         position = len(text) if newline < 0 else newline + 1
-    return entries
 
 
 def parse_values(text: str) -> dict[str, str]:
@@ -125,7 +148,7 @@ def read(path: Path) -> EnvFile:
                 f"{path} is larger than {MAX_FILE_BYTES // (1024 * 1024)} MiB; this is no configuration file.",
             )
         )
-    text, problems = _decode(path, data)
+    text, problems = decode(path, data)
     return EnvFile(path, tuple(parse(text)), problems)
 
 
@@ -135,20 +158,25 @@ def quote(value: str) -> str | None:
     The plainest form that works is chosen: bare, double quotes, single quotes, backticks, double quotes with ``\\n``
     and ``\\r``. None if the grammar has no way to write this value.
     """
+    return next(spellings(value), None)
+
+
+def spellings(value: str) -> Iterator[str]:
+    """All forms that :func:`quote` chooses from, the plainest first; each once."""
     if _is_bare(value):
-        return value
+        yield value
     escaped = value.replace("\r", "\\r")
-    for candidate in (
+    forms = (
         f'"{value}"',
         f"'{value}'",
         f"`{value}`",
         f'"{escaped}"',
         '"' + escaped.replace("\n", "\\n") + '"',
-    ):
+    )
+    for form in dict.fromkeys(forms):
         # A quote that finds no partner in its own text looks for one in the lines below, so those are tried too.
-        if all(_reads_as(f"K={candidate}{below}", value) for below in ("", '\n"', "\n'", "\n`")):
-            return candidate
-    return None
+        if all(_reads_as(f"K={form}{below}", value) for below in ("", '\n"', "\n'", "\n`")):
+            yield form
 
 
 def _is_bare(value: str) -> bool:
@@ -171,20 +199,21 @@ def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
     return position if match is None else match.end()
 
 
-def _value(text: str, position: int) -> tuple[str, int, bool]:
-    """The value whose sign ends at ``position``, where reading goes on, and whether its quotes come in pairs."""
+def _value(text: str, position: int) -> tuple[str, int, int, bool]:
+    """The value whose sign ends at ``position``: where it opens, where reading goes on, whether its quotes pair up."""
     opening = _end(_SPACE, text, position)
     mark = text[opening : opening + 1]
     if mark and mark in _QUOTES:
         closing = _closing(text, opening, mark)
         if closing is not None:
-            return _unescape(mark, text[opening + 1 : closing]), closing + 1, True
+            return _unescape(mark, text[opening + 1 : closing]), opening, closing + 1, True
     end = _end(_UNQUOTED, text, position)
     raw = trimmed(text[position:end])
+    opening = min(opening, end) if raw else position
     mark = raw[:1]
     if len(raw) > 1 and mark in _QUOTES and raw.endswith(mark):
-        return _unescape(mark, raw[1:-1]), end, True
-    return _unescape(mark, raw), end, not (mark and mark in _QUOTES and raw.count(mark) % 2)
+        return _unescape(mark, raw[1:-1]), opening, end, True
+    return _unescape(mark, raw), opening, end, not (mark and mark in _QUOTES and raw.count(mark) % 2)
 
 
 def _closing(text: str, opening: int, mark: str) -> int | None:
@@ -211,7 +240,8 @@ def _unescape(mark: str, raw: str) -> str:
     return raw.replace("\\n", "\n").replace("\\r", "\r") if mark == '"' else raw
 
 
-def _decode(path: Path, data: bytes) -> tuple[str, tuple[Problem, ...]]:
+def decode(path: Path, data: bytes) -> tuple[str, tuple[Problem, ...]]:
+    """The text of the bytes of an env file, and what is odd about its encoding; see :func:`read`."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         try:
             return data.decode("utf-16"), (_encoding_problem(path, "UTF-16"),)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.config.durable import create_atomic, write_atomic
@@ -13,11 +14,19 @@ from app.config.snapshot import Config
 from app.errors import ConfigError, both
 from app.protocol.loopback import is_loopback
 
+log = logging.getLogger(__name__)
+
 PLACEHOLDERS = frozenset({"please-change-me", "please-change-me-too", "please-change-me-as-well"})
 """The keys that ``config.env.example`` shows; everybody knows them."""
 
 KEY_FILE = Path(".vcp") / "server.key"
 """Where a generated key lives, below the home."""
+
+ADMIN_FILE = Path(".vcp") / "admin.password"
+"""Where a generated password of the administrator lives, below the home."""
+
+ADMIN_NAME = "admin"
+"""The administrator's name beside a generated password, where ``AdminUsername`` says none."""
 
 _KEY_BYTES = 32
 _MAX_KEY_FILE_BYTES = 4096
@@ -53,6 +62,40 @@ def server_key(config: Config) -> ServerKey:
             "未设置 Key，且无法保存自动生成的密钥，请在 config.env 中设置 Key。"
         ) from error
     return ServerKey(value, generated=True, path=path)
+
+
+def admin_password(config: Config) -> str:
+    """The generated password of the administrator, made when there is none; empty where none is generated (D86).
+
+    That is where ``AdminPassword`` is set, where the server listens on more than loopback, and where no password can be
+    kept, which is logged: there the panel stays closed. It is kept like a generated key.
+    """
+    if config.settings.admin_password or not is_loopback(config.settings.host):
+        return ""
+    path = config.home / ADMIN_FILE
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return _stored(path) or _created(path)
+    except OSError as error:
+        log.warning("%s cannot keep a generated AdminPassword: %s", path, error.strerror or error)
+        return ""
+
+
+def with_administrator(config: Config, password: str) -> Config:
+    """The configuration with the generated ``password`` in the place of a missing ``AdminPassword``.
+
+    Only the settings know it; plugins do not see it in their environment.
+    """
+    settings = config.settings
+    if not password or settings.admin_password:
+        return config
+    named = {"admin_username": settings.admin_username or ADMIN_NAME, "admin_password": password}
+    return replace(config, settings=settings.model_copy(update=named))
+
+
+def stored_admin_password(home: Path) -> str:
+    """The generated password of a home, empty if there is none; nothing is changed or made. Raises OSError."""
+    return _read(home / ADMIN_FILE)
 
 
 def stored_key(home: Path) -> str:

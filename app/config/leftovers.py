@@ -39,6 +39,7 @@ FOLDERS = (
     ".vcp",
     ".vcp/background_results",
     ".vcp/callbacks",
+    ".vcp/config_backups",
     ".vcp/memory",
     ".vcp/static_values",
 )

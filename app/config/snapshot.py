@@ -9,7 +9,7 @@ from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
 from app.config import dotenv, families, settings, upstreams
-from app.config.dotenv import Entry
+from app.config.dotenv import Entry, EnvFile
 from app.config.families import Families
 from app.config.home_folders import notebooks_folder
 from app.config.problem import Complaint, Problem
@@ -28,7 +28,8 @@ class Config:
     ``home`` is the absolute installation root. ``environ`` holds every variable in its meaningful order, those of the
     operating system first, then those of ``config.env``; child processes inherit it (spec 5.4), so it holds secrets.
     ``file_keys`` are the keys that ``config.env`` mentions, also where the operating system's value won. ``upstreams``
-    are the model APIs beside that of ``API_URL``; ``unclosed`` are assignments in the file whose quotes do not close.
+    are the model APIs beside that of ``API_URL``; ``unclosed`` are assignments in the file whose quotes do not close;
+    ``outside`` are the keys that the operating system or the command line sets.
     A command that serves only some plugins names them in ``only_plugins``, and in ``plugin_folder`` where they are
     looked for in place of the home's ``Plugin/``.
     """
@@ -41,6 +42,7 @@ class Config:
     problems: tuple[Problem, ...]
     unclosed: tuple[Entry, ...] = field(default=(), repr=False)
     upstreams: tuple[NamedUpstream, ...] = ()
+    outside: frozenset[str] = frozenset()
     only_plugins: frozenset[str] | None = None
     plugin_folder: Path | None = None
 
@@ -73,10 +75,16 @@ def load(home: Path, process_environ: Mapping[str, str], overrides: Mapping[str,
 
     Raises ConfigError if the file exists but cannot be read.
     """
-    overrides = overrides or {}
     home = home.absolute()
+    return of_file(home, dotenv.read(home / CONFIG_FILE), process_environ, overrides)
+
+
+def of_file(
+    home: Path, file: EnvFile, process_environ: Mapping[str, str], overrides: Mapping[str, str] | None = None
+) -> Config:
+    """The configuration of an absolute ``home`` whose ``config.env`` were this file; see :func:`load`. Pure."""
+    overrides = overrides or {}
     path = home / CONFIG_FILE
-    file = dotenv.read(path)
     written = file.values()
     lines = file.lines()
     problems = list(file.problems)
@@ -110,6 +118,7 @@ def load(home: Path, process_environ: Mapping[str, str], overrides: Mapping[str,
         families=rules,
         problems=tuple(problems),
         upstreams=named,
+        outside=frozenset((*process_environ, *overrides)),
         unclosed=tuple(entry for entry in file.entries if not entry.closed),
     )
 

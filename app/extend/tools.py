@@ -34,6 +34,7 @@ class Door(StrEnum):
     NODE = "node"  # another server, whose node we are
     MCP = "mcp_server"  # a client of the Model Context Protocol
     OPENAPI = "openapi"
+    PANEL = "panel"  # somebody who tries a tool in the admin panel
 
 
 class ErrorKind(StrEnum):

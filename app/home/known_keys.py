@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 
-from app.config.keys import KEY_FILE, stored_key
+from app.config.keys import ADMIN_FILE, KEY_FILE, stored_admin_password, stored_key
 from app.config.snapshot import CONFIG_FILE, Config
 from app.config.upstreams import is_upstream_key
 from app.errors import ConfigError, both
 from app.plugins.discovery import PluginSet
+from app.protocol.loopback import is_loopback
 
 OWN_FILES: Mapping[str, str] = MappingProxyType(
     {"Image_Key": "ImageServer", "File_Key": "FileServer", "VCP_Key": "VCPLog"}
@@ -68,13 +70,20 @@ def _key(name: str, config: Config, plugins: PluginSet, process_environ: Mapping
     if value:
         return KnownKey(name, value, both("环境变量", "environment") if name in process_environ else CONFIG_FILE)
     if name == "Key":
-        try:
-            generated = stored_key(config.home)
-        except OSError as error:
-            path = config.home / KEY_FILE
-            raise ConfigError(
-                both(f"无法读取 {path}", f"{path} cannot be read") + f": {error.strerror or error}"
-            ) from error
-        if generated:
-            return KnownKey(name, generated, f"{KEY_FILE.as_posix()}, {both('自动生成', 'generated')}")
+        return _generated(name, config, KEY_FILE, stored_key)
+    if name == "AdminPassword" and is_loopback(config.settings.host):
+        return _generated(name, config, ADMIN_FILE, stored_admin_password)
+    return KnownKey(name, "")
+
+
+def _generated(name: str, config: Config, file: Path, stored: Callable[[Path], str]) -> KnownKey:
+    try:
+        generated = stored(config.home)
+    except OSError as error:
+        path = config.home / file
+        raise ConfigError(
+            both(f"无法读取 {path}", f"{path} cannot be read") + f": {error.strerror or error}"
+        ) from error
+    if generated:
+        return KnownKey(name, generated, f"{file.as_posix()}, {both('自动生成', 'generated')}")
     return KnownKey(name, "")

@@ -11,7 +11,8 @@ The rules, in one place:
 * a module that needs Node is listed, and is served by the plugin of that name in a later root when there is one that
   runs here; that plugin then reads the settings file of the first folder (D37). The same holds for a command whose
   program, such as ``node``, is not on this machine;
-* a command's ``toolName`` that a plugin or an earlier command has already is left out (D69).
+* a command's ``toolName`` that a plugin or an earlier command has already is left out (D69);
+* what a person has set of a plugin of a later root stands in a folder of its name, see ``person_files``.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from app.config.small_file import read_small
 from app.errors import ManifestError
 from app.plugins.command import missing_program
 from app.plugins.manifest import BLOCKED_NAME, MANIFEST_BYTES_LIMIT, MANIFEST_NAME, Manifest, read_manifest
+from app.plugins.person_files import TEXTS_NAME, read_texts, with_texts
 from app.plugins.sources import digest, python_sources
 from app.tools.names import settle
 
@@ -131,6 +133,7 @@ class _Search:
         self._problems: list[str] = []
         self._blocked: dict[str, None] = {}
         self._ported: dict[str, Plugin] = {}
+        self._of_people: dict[str, Path] = {}
 
     def result(self) -> PluginSet:
         plugins = self._with_own_names()
@@ -167,13 +170,17 @@ class _Search:
     def root(self, root: Path) -> None:
         here: set[str] = set()
         blocked: list[str] = []
+        of_people: dict[str, Path] = {}
         for folder in self._folders(root):
             if _may_be(folder / MANIFEST_NAME, stat.S_ISREG):
                 plugin = self._read(folder)
                 if plugin is not None:
                     self._add(plugin, here)
-            elif _may_be(folder / BLOCKED_NAME, stat.S_ISREG):
+                continue
+            if _may_be(folder / BLOCKED_NAME, stat.S_ISREG):
                 blocked.append(_blocked_name(folder))
+            of_people[folder.name] = folder
+        self._of_people = {**of_people, **self._of_people}
         for name in blocked:
             if name not in self._plugins:
                 self._blocked[name] = None
@@ -248,15 +255,27 @@ class _Search:
             return
         first = self._plugins.get(name)
         if first is None:
-            self._plugins[name] = plugin
+            set_in = self._of_people.get(name)
+            self._plugins[name] = plugin if set_in is None else self._as_people_want(plugin, set_in)
             here.add(name)
         elif name in here:
             self._problems.append(
                 f"{plugin.folder / MANIFEST_NAME}: field name: {name} is already the plugin in {first.folder}; skipped"
             )
         elif plugin.can_be_served and not first.can_be_served:
-            self._plugins[name] = replace(plugin, own={**plugin.own, **first.own})
+            served = self._as_people_want(plugin, first.folder)
+            self._plugins[name] = replace(served, own={**plugin.own, **first.own})
             self._ported[name] = first
+
+    def _as_people_want(self, plugin: Plugin, folder: Path) -> Plugin:
+        """A plugin of the program with the settings and texts in this folder of the home."""
+        own = {**plugin.own, **self._own_settings(folder / "config.env", None)}
+        try:
+            manifest = with_texts(plugin.manifest, read_texts(folder), plugin.folder / MANIFEST_NAME)
+        except (OSError, ValueError, ManifestError) as error:
+            self._problems.append(f"{folder / TEXTS_NAME}: cannot be used: {error}")
+            manifest = plugin.manifest
+        return replace(plugin, manifest=manifest, own=own)
 
 
 def _may_be(path: Path, kind: Callable[[int], bool]) -> bool:

@@ -160,7 +160,7 @@ class InProcessPlugins:
         return tuple(source for loaded in self._loaded() for source in loaded.prompts)
 
     def pages(self) -> tuple[OwnedPage, ...]:
-        """Those of all plugins that are loaded now, by the plugin's name."""
+        """Those of all plugins that are loaded now."""
         return tuple(page for loaded in self._loaded() for page in loaded.pages)
 
     def states(self) -> tuple[PluginState, ...]:

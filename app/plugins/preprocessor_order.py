@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from app.config.durable import write_atomic
 from app.config.live_file import LiveFile
 from app.protocol.json_text import strict_json
 
@@ -40,6 +42,12 @@ class PreprocessorOrder:
             self._names = content.parsed(_read)
         except ValueError as error:
             log.warning("%s: %s; the order of preprocessors stays as it was", self._file.path, error)
+
+
+def write_order(home: Path, names: Iterable[str]) -> None:
+    """Write the order; blocks. Raises OSError."""
+    data = json.dumps(list(names), ensure_ascii=False, indent=2).encode("utf-8", "replace")
+    write_atomic(home / ORDER_FILE, data)
 
 
 def _read(data: bytes | None) -> tuple[str, ...]:

@@ -14,10 +14,11 @@ from pathlib import Path
 
 from app.config.snapshot import CONFIG_FILE
 from app.plugins.manifest import BLOCKED_NAME, MANIFEST_NAME
+from app.plugins.person_files import TEXTS_NAME
 from app.plugins.sources import python_sources
 
 HOME_FILES = (CONFIG_FILE, "agent_map.json", "ModelRedirect.json", "preprocessor_order.json", "ip_blacklist.json")
-PLUGIN_FILES = (MANIFEST_NAME, BLOCKED_NAME, CONFIG_FILE)
+PLUGIN_FILES = (MANIFEST_NAME, BLOCKED_NAME, CONFIG_FILE, TEXTS_NAME)
 PLUGINS = "Plugin"
 
 MAX_PLUGIN_FOLDERS = 2000

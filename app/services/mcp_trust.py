@@ -78,6 +78,10 @@ class McpTrust:
         """What signs requests to a server; None for one that takes no sign-in."""
         return self.sign_ins.auth(entry)
 
+    def begin_sign_in(self, entry: ServerEntry) -> bool:
+        """Begin a sign-in in the background; false where there is none, or another one is under way."""
+        return self.sign_ins.begin(entry)
+
     def let_in(self, server: str) -> None:
         """A server has let us in: nobody has to sign in there any more."""
         if self._sign_ins is not None:

@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import httpx
 
@@ -22,6 +23,7 @@ from app.plugins.in_process import InProcessLimits, InProcessPlugins
 from app.plugins.in_process_context import RunChat, ServerParts
 from app.plugins.missing_files import MissingFiles
 from app.plugins.places import Limits
+from app.plugins.plugin_edit import PluginFolders
 from app.plugins.processes import Processes
 from app.plugins.static_runs import STATIC_LIMITS, StaticRunner
 from app.plugins.static_values import StaticValues
@@ -60,11 +62,20 @@ def search_plugins(in_force: InForce, before: PluginSet | None = None) -> Plugin
     What cannot be read is as in ``before``.
     """
     config = in_force.config
-    first = config.plugin_folder or in_force.home / "Plugin"
-    roots = dict.fromkeys(root.resolve() for root in (first, program_plugins()))
     search_path = config.environ.get("PATH", os.defpath)
-    found = discover(tuple(roots), dotenv.parse_values, before, search_path=search_path)
+    found = discover(plugin_roots(in_force), dotenv.parse_values, before, search_path=search_path)
     return found if config.only_plugins is None else _only(config.only_plugins, found)
+
+
+def plugin_roots(in_force: InForce) -> tuple[Path, ...]:
+    """The folders with plugins, that of the home first."""
+    first = in_force.config.plugin_folder or in_force.home / "Plugin"
+    return tuple(dict.fromkeys(root.resolve() for root in (first, program_plugins())))
+
+
+def plugin_folders(in_force: InForce) -> PluginFolders:
+    """What switches plugins on and off and changes what they say."""
+    return PluginFolders(plugin_roots(in_force), in_force.home / ".vcp" / "edited.lock")
 
 
 def _only(names: frozenset[str], found: PluginSet) -> PluginSet:

@@ -26,6 +26,11 @@ def merged(
     return list(found.values())
 
 
+def model_names(body: bytes) -> list[str]:
+    """The ids of one list in its order, each once; empty when the body is no list."""
+    return list(dict.fromkeys(name for name, _ in _models(body)))
+
+
 def _asked(target: UpstreamTarget, model: str, resolve: Callable[[str], Sequence[UpstreamTarget]]) -> bool:
     try:
         return target in resolve(model)

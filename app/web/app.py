@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 
 from fastapi import FastAPI
@@ -19,6 +20,10 @@ from app.services import Services
 from app.services.mcp_http import McpHttp
 from app.services.mcp_shelves import give_shelves
 from app.web.addresses import client_address
+from app.web.admin.config import ConfigRoutes
+from app.web.admin.mcp import McpServerRoutes
+from app.web.admin.operator_files import OperatorFileRoutes
+from app.web.admin.plugins import PluginRoutes
 from app.web.admin.system import SystemRoutes
 from app.web.admin.traces import TracesRoutes
 from app.web.admin_access import AdminAccess
@@ -110,6 +115,10 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services), DailyNotesRoutes(services))
     for_admins = (
         MemoryFilesRoutes(services),
+        ConfigRoutes(services, lambda: datetime.now(UTC)),
+        PluginRoutes(services),
+        OperatorFileRoutes(services),
+        McpServerRoutes(services),
         SystemRoutes(services),
         TracesRoutes(services),
         PanelRoutes(services, sessions, admin.attempts),

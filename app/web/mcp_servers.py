@@ -51,7 +51,7 @@ def mcp_servers_routes(services: Services) -> APIRouter:
 
     @router.get("/v1/mcp/servers", summary="MCP servers, how they are, and tools that wait for consent")
     async def servers() -> Response:
-        listed = [await _told(services, status) for status in services.mcp.upstream_servers.states()]
+        listed = [await server_facts(services, status) for status in services.mcp.upstream_servers.states()]
         return JsonResponse({"servers": listed})
 
     @router.post(
@@ -71,7 +71,8 @@ def mcp_servers_routes(services: Services) -> APIRouter:
     return router
 
 
-async def _told(services: Services, status: ServerStatus) -> Json:
+async def server_facts(services: Services, status: ServerStatus) -> dict[str, Json]:
+    """A server as it is told: its state, tools that wait for consent with their texts, the sign-in that it wants."""
     trust = services.mcp.trust
     facts: dict[str, Json] = {
         "name": status.name,

@@ -48,6 +48,14 @@ class Start:
     key: str
     answer: dict[str, Any]
     exit_code: int
+    panel: int
+    """The status of what belongs to administrators for the password of the banner."""
+
+    @property
+    def login(self) -> tuple[str, str]:
+        """Name and password as the banner tells them."""
+        name, password = next(line for line in self.banner.splitlines() if "login /" in line).split()[-2:]
+        return name, password
 
 
 def start_in(home: Path) -> Start:
@@ -55,8 +63,12 @@ def start_in(home: Path) -> Start:
         key = program.key
         with client(program) as web:
             answer = web.post("/chat/completions", json=QUESTION).json()
+            told = re.search(r"login / \S+ +(\S+)  (\S+)", program.banner)
+            assert told is not None
+            address = program.base_url.removesuffix("/v1") + "/admin_api/config/main"
+            panel = httpx.get(address, auth=(told[1], told[2]), trust_env=False).status_code
         code = program.stop()
-        return Start(home, program.banner, program.logged, key, answer, code)
+        return Start(home, program.banner, program.logged, key, answer, code, panel)
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +105,26 @@ def test_the_key_is_told_on_the_terminal_and_never_in_the_log(first: Start) -> N
 
 def test_a_start_tells_everything_that_a_newcomer_needs_once_and_in_order(first: Start) -> None:
     begins = [
-        line.split("/")[0].strip() for line in first.banner.splitlines() if re.match(r"  (base|key|Try|curl)", line)
+        line.split("/")[0].strip()
+        for line in first.banner.splitlines()
+        if re.match(r"  (base|key|panel|login|Try|curl)", line)
     ]
-    assert [begin.split()[0] for begin in begins] == ["base", "key", "Try", "curl"]
+    assert [begin.split()[0] for begin in begins] == ["base", "key", "panel", "login", "Try", "curl"]
     assert "Ctrl-C" in first.banner
     assert "built-in demo model" in first.banner
     assert "演示模型" in first.banner
+
+
+def test_d86_on_loopback_an_admin_password_is_generated_and_told_beside_the_key(first: Start, second: Start) -> None:
+    name, password = first.login
+    path = first.home / ".vcp" / "admin.password"
+    assert (name, password) == ("admin", path.read_text(encoding="utf-8").strip())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len(password) >= 40
+    assert first.panel == 200
+    assert password not in first.log + second.log
+    assert second.login == first.login
+    assert second.panel == 200
 
 
 def test_the_first_chat_calls_a_tool_though_a_proxy_is_set(first: Start) -> None:
@@ -159,6 +185,10 @@ def test_a_generated_key_is_not_shown_where_other_machines_get_in_and_the_curl_l
     with started("serve", "--host", "0.0.0.0", "--port", "0", cwd=tmp_path, environ=plain) as program:
         key = (tmp_path / ".vcp" / "server.key").read_text(encoding="utf-8").strip()
         shown = program.lines[-1]
+        panel = program.base_url.removesuffix("/v1").replace("0.0.0.0", "127.0.0.1") + "/admin_api/config/main"
+        assert httpx.get(panel, trust_env=False).status_code == 503  # D86: refused where other machines get in
+        assert "login /" not in program.banner
+        assert not (tmp_path / ".vcp" / "admin.password").exists()
         assert program.stop() == 0
         assert key not in program.banner + program.logged
     assert str(tmp_path / ".vcp" / "server.key") in program.banner

@@ -11,13 +11,16 @@ import pytest
 
 from app.config.dotenv import quote
 from app.config.keys import (
+    ADMIN_FILE,
     KEY_FILE,
     ServerKey,
+    admin_password,
     check_bind,
     replace_key,
     server_key,
     stored_key,
     strong_value,
+    with_administrator,
 )
 from app.config.snapshot import load
 from app.errors import ConfigError
@@ -156,3 +159,33 @@ def test_strong_values_need_no_quotes_and_never_repeat() -> None:
     values = {strong_value() for _ in range(50)}
     assert len(values) == 50
     assert all(quote(value) == value for value in values)
+
+
+def test_d86_a_missing_admin_password_is_generated_on_loopback_only(tmp_path: Path) -> None:
+    for given in ({"HOST": "0.0.0.0"}, {"AdminPassword": "mine"}):
+        assert admin_password(load(tmp_path, given)) == ""
+        assert list(tmp_path.iterdir()) == []
+    password = admin_password(load(tmp_path, {"AdminPassword": " "}))
+    assert len(password) >= 43
+    assert admin_password(load(tmp_path, {})) == password
+    assert (tmp_path / ADMIN_FILE).read_text().strip() == password
+    assert (tmp_path / ADMIN_FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_the_generated_password_gives_way_to_a_configured_one_and_plugins_never_see_it(tmp_path: Path) -> None:
+    config = with_administrator(load(tmp_path, {}), "s3cr3t-word")
+    assert (config.settings.admin_username, config.settings.admin_password) == ("admin", "s3cr3t-word")
+    assert "s3cr3t-word" not in str(dict(config.environ)) + repr(config)
+    named = with_administrator(load(tmp_path, {"AdminUsername": "chef"}), "s3cr3t-word")
+    assert named.settings.admin_username == "chef"
+    own = load(tmp_path, {"AdminPassword": "own"})
+    assert with_administrator(own, "s3cr3t-word") is own
+    assert with_administrator(own, "") is own
+
+
+def test_a_home_that_cannot_keep_a_password_leaves_the_panel_closed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / ".vcp").write_text("in the way")
+    assert admin_password(load(tmp_path, {})) == ""
+    assert "AdminPassword" in caplog.text

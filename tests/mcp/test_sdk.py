@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 AT_ONCE = """
 import sys, threading
-from app.mcp.client.upstream import _sdk
+from app.mcp.client.around import opener
 from app.services.mcp_http import _import_sdk as sessions
 from app.services.mcp_server import _import_sdk as door
 
@@ -23,7 +23,7 @@ def one(load):
     except ImportError as error:
         faults.append(str(error))
 
-threads = [threading.Thread(target=one, args=(load,)) for load in (_sdk, sessions, door)]
+threads = [threading.Thread(target=one, args=(load,)) for load in (opener, sessions, door)]
 for thread in threads:
     thread.start()
 for thread in threads:

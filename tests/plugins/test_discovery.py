@@ -270,3 +270,33 @@ def test_a_node_module_is_served_by_the_programs_port_with_its_own_settings(home
     assert only.runs_here
     assert only.folder == shipped
     assert only.own == {"KEY": "mine", "MORE": "1"}
+
+
+def test_settings_and_texts_of_people_are_taken_for_a_plugin_of_the_program(home: Path, program: Path) -> None:
+    """A folder of its name without a manifest in the home; one with a manifest of another plugin is not looked at."""
+    plugin(program, "Calc", description="old", capabilities={"invocationCommands": [command("a", None)]})
+    (program / "Calc" / "config.env").write_text("A=program\nB=program", encoding="utf-8")
+    folder = home / "Calc"
+    folder.mkdir(parents=True)
+    (folder / "config.env").write_text("A=home", encoding="utf-8")
+    texts = {"description": "new", "commands": {"a": "said by people", "gone": "x", "b": 5}}
+    (folder / "plugin-texts.json").write_text(json.dumps(texts), encoding="utf-8")
+    found = search(home, program)
+    (calc,) = found.plugins
+    assert (calc.manifest.description, calc.manifest.commands[0].description) == ("new", "said by people")
+    assert dict(calc.own) == {"A": "home", "B": "program"} and calc.folder == (program / "Calc").resolve()
+    plugin(home, "Calc", "Other")
+    assert [(one.name, one.manifest.description) for one in search(home, program).plugins] == [
+        ("Other", ""),
+        ("Calc", "old"),
+    ]
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff\xfe", b"[" * 100_000])
+def test_texts_that_cannot_be_read_cost_only_themselves(home: Path, program: Path, content: bytes) -> None:
+    plugin(program, "Calc", description="old")
+    (home / "Calc").mkdir(parents=True)
+    (home / "Calc" / "plugin-texts.json").write_bytes(content)
+    found = search(home, program)
+    assert [one.manifest.description for one in found.plugins] == ["old"]
+    assert len(found.problems) == 1 and "plugin-texts.json" in found.problems[0]

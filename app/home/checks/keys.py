@@ -47,11 +47,19 @@ def check_keys(installation: Installation, plugins: PluginSet) -> Iterator[Findi
             subject="Key",
         )
     if found and not found["AdminPassword"].value:
+        chinese, english = (
+            ("第一次启动时会自动生成", "one is generated at the first start")
+            if is_loopback(host)
+            else (
+                "管理面板不开放；vcp keys new AdminPassword 可生成一个",
+                "the admin panel is closed; vcp keys new AdminPassword makes one",
+            )
+        )
         yield Finding(
             Level.NOTE,
             Topic.KEYS,
-            "未设置 AdminPassword：管理面板不开放；vcp keys new AdminPassword 可生成一个",
-            "no AdminPassword is set: the admin panel is closed; vcp keys new AdminPassword makes one",
+            f"未设置 AdminPassword：{chinese}",
+            f"no AdminPassword is set: {english}",
             subject="AdminPassword",
         )
     if os.name != "nt":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,16 @@ from app.mcp.client.server_entry import ServerEntry
 from app.mcp.client.status import ServerLimits
 
 if TYPE_CHECKING:
+    from app.mcp.client.connection import Connection, Way
     from app.mcp.client.questions import Questions
+
+
+def opener() -> Callable[[ServerEntry, Around, Way | None], Coroutine[Any, Any, Connection]]:
+    """What needs the SDK, whose import takes half a second: in a thread, and only where there is a server to start."""
+    import app.mcp.sdk  # noqa: F401  whole, before parts of it
+    from app.mcp.client.opening import connected
+
+    return connected
 
 
 @dataclass(slots=True)

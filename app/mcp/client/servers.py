@@ -334,6 +334,19 @@ class McpServers:
             if not upstream.known and not self._on_demand:
                 self._spawn(self._one_look(upstream))
 
+    def entry_of(self, server: str) -> ServerEntry:
+        """What the file says of a server; raises NotFoundError."""
+        return self._upstream(server).entry
+
+    async def start_server(self, server: str) -> None:
+        """Start a server now, without a pause, and list its tools. Raises NotFoundError, McpServerError."""
+        self._upstream(server).forgive()
+        await self.tools_of(server, refresh=True)
+
+    async def stop_server(self, server: str) -> None:
+        """End a server until it is needed again; its tools stay listed. Raises NotFoundError."""
+        await self._upstream(server).rest()
+
     def told_of(self, told: Callable[[str, str], None]) -> None:
         """Call ``told(server, what)`` when a server says that its ``tools``, ``prompts`` or ``resources`` changed."""
         self._told_of.append(told)

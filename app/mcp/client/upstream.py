@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from app.errors import both
 from app.extend import CallContext, Clock, Json
-from app.mcp.client.around import Around
+from app.mcp.client.around import Around, opener
 from app.mcp.client.listing import ToolList, identity_of, tool_list
 from app.mcp.client.patience import Allowance
 from app.mcp.client.server_entry import ServerEntry
@@ -89,7 +89,7 @@ class Upstream:
         self._users = 0
         self.callers: list[CallContext] = []
         """Where the calls came from that run now."""
-        self._closing = False
+        self._closing = self._resting = False
         self.looking = asyncio.Lock()
         """Held while ``look`` runs."""
         self.known = entry.disabled
@@ -212,7 +212,7 @@ class Upstream:
     def _should_run(self) -> bool:
         """One that is to run always does; of which nothing is known, or that failed, is tried until it works again."""
         wanted = self.entry.auto_start or not self.known or self._state is ServerState.FAILED
-        may = not (self.entry.disabled or self._closing)
+        may = not (self.entry.disabled or self._closing or self._resting)
         return wanted and may and self._connection is None and self._monotonic() >= self._not_before
 
     async def close(self) -> None:
@@ -225,6 +225,14 @@ class Upstream:
             task.cancel()
         if begun:
             await asyncio.wait(begun)
+        await self._drop(ServerState.IDLE)
+
+    async def rest(self) -> None:
+        """End it until the next call needs it, or somebody asks for its tools."""
+        self._resting = True
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait((self._starting,))
         await self._drop(ServerState.IDLE)
 
     async def _drop(self, state: ServerState, error: McpServerError | None = None) -> None:
@@ -255,6 +263,7 @@ class Upstream:
             return connection
         if self._closing or self.entry.disabled:
             raise McpServerError(both("已停用", "is switched off"))
+        self._resting = False
         pause = self._not_before - self._monotonic()
         if pause > PATIENCE:
             seconds = max(1, round(pause))
@@ -303,7 +312,7 @@ class Upstream:
         return connection
 
     async def _open(self) -> Connection:
-        connect = await asyncio.to_thread(_sdk)
+        connect = await asyncio.to_thread(opener)
         try:
             connection = await connect(self.entry, self._around, self._way)
         except McpServerError:
@@ -387,11 +396,3 @@ class Upstream:
             if context.caller is not None and id(context.caller) not in told:
                 told.add(id(context.caller))
                 context.caller.log(level, data, logger)
-
-
-def _sdk() -> Callable[[ServerEntry, Around, Way | None], Coroutine[Any, Any, Connection]]:
-    """What needs the SDK, whose import takes half a second: in a thread, and only where there is a server to start."""
-    import app.mcp.sdk  # noqa: F401  whole, before parts of it
-    from app.mcp.client.opening import connected
-
-    return connected

@@ -10,36 +10,46 @@ from app.extend import DeclaredRoute, PanelPage
 from app.services import Services
 from app.web.admin_access import LoginAttempts
 from app.web.panel.actions import ActionsPart
+from app.web.panel.approvals import ApprovalsPart
 from app.web.panel.attention import AttentionPart
+from app.web.panel.config import ConfigPart
 from app.web.panel.dashboard import DashboardPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
 from app.web.panel.logs import LogsPart
+from app.web.panel.mcp import McpPart
 from app.web.panel.memory_files import MemoryFilesPart
 from app.web.panel.memory_index import MemoryIndexPart
 from app.web.panel.news import NewsPart
 from app.web.panel.notebooks import NotebooksPart
 from app.web.panel.playground import PlaygroundPart
 from app.web.panel.plugin_pages import PluginPagesPart
+from app.web.panel.plugins import PluginsPart
 from app.web.panel.recall import RecallPart
 from app.web.panel.search import SearchPart
 from app.web.panel.sessions import Sessions
+from app.web.panel.setup import SetupPart
 from app.web.panel.static import PREFIX, Assets
 from app.web.panel.traces import TracesPart
 
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
+    ApprovalsPart,
     AttentionPart,
+    ConfigPart,
     DashboardPart,
     LogsPart,
+    McpPart,
     MemoryFilesPart,
     MemoryIndexPart,
     NewsPart,
     NotebooksPart,
     PlaygroundPart,
     PluginPagesPart,
+    PluginsPart,
     RecallPart,
     TracesPart,
+    SetupPart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""
 

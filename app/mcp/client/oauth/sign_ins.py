@@ -262,6 +262,20 @@ class SignIns:
             known.waited_for = True
             self._flow = asyncio.create_task(self._in_background(entry))
 
+    def begin(self, entry: ServerEntry) -> bool:
+        """Begin a flow whose address ``needed`` tells; false for a server that takes none, or while one runs here."""
+        if not may_sign_in(entry) or (self._flow is not None and not self._flow.done()):
+            return False
+        known = self._needed.setdefault(entry.name, SignInNeeded(entry.name, self._clock()))
+        known.waited_for, known.error = True, ""
+        self._flow = asyncio.create_task(self._in_background(entry))
+        return True
+
+    async def hand_on(self, server: str, address: str) -> bool:
+        """Complete the flow that waits at ``server`` with the address at which a browser elsewhere ended."""
+        waiting, _url, port = await asyncio.to_thread(self._pending)
+        return waiting == server and await visit(port, address)
+
     async def _in_background(self, entry: ServerEntry) -> None:
         def show(url: str) -> None:
             needed = self._needed.get(entry.name)
