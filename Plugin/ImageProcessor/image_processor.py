@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -13,12 +13,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.errors import both
-from app.extend import Access, Body, DeclaredRoute, PluginContext, PromptContext
+from app.extend import Access, Body, DeclaredRoute, PluginContext, PluginPage, PromptContext
 from app.protocol.json_text import strict_json
 
+from .cache_page import CacheError, CachePage
 from .description import DescriptionError, Rules, describe
 from .media import MEDIA_LIMIT, UNCONFIGURED, Medium, decoded, described, failure, fingerprint, has_media, media_in
-from .transcriptions import Transcriptions, iso
+from .transcriptions import SHA_PREFIX, ChangedError, Line, Transcriptions, iso, picture_type
 
 PREFIXES = ("/admin_api/multimodal-cache", "/admin_api/image-cache")
 BODY_LIMIT = 128 * 1024 * 1024
@@ -112,6 +113,9 @@ class ImageProcessor:
             ("GET", "", self._list),
             ("POST", "", self._replace),
             ("POST", "/reidentify", self._reidentify),
+            ("POST", "/update", self._update),
+            ("GET", "/media/{sha}", self._medium),
+            ("DELETE", "/{sha}", self._remove),
         )
         return [
             DeclaredRoute(Route(prefix + path, handler, methods=[method]), Access.ADMIN)
@@ -138,28 +142,85 @@ class ImageProcessor:
         if isinstance(key, Response):
             return key
         try:
+            line = await self._again(key)
+        except CacheError as error:
+            return _error(error.status, error.told, error.details)
+        message = both("已重新转译", "Described anew")
+        return JSONResponse({"message": message, "newDescription": line.description, "newTimestamp": iso(line.made)})
+
+    async def _again(self, key: str) -> Line:
+        """Have a medium of the cache described anew. Raises CacheError."""
+        try:
             entry = await asyncio.to_thread(self._cache.entry, key)
         except (ValueError, sqlite3.Error, OSError) as error:
-            return _error(400, both("无法识别这个键", "there is no such key"), str(error))
+            raise CacheError(400, both("无法识别这个键", "there is no such key"), str(error)) from error
         if entry is None or entry.media is None:
-            return _error(404, both("缓存里没有这份数据", "this medium is not in the cache"))
+            raise CacheError(404, both("缓存里没有这份数据", "this medium is not in the cache"))
         if not self._rules.complete:
-            return _error(500, UNCONFIGURED)
-        uri = await asyncio.to_thread(_uri, entry.mime, entry.media)
+            raise CacheError(500, UNCONFIGURED)
+        media = entry.media
+        uri = await asyncio.to_thread(_uri, entry.mime, media)
         try:
             text = await describe(self._context.complete, self._rules, uri)
         except DescriptionError as error:
-            return _error(500, both("重新转译失败", "it could not be described anew"), str(error))
-        media = entry.media
+            raise CacheError(500, both("重新转译失败", "it could not be described anew"), str(error)) from error
+        now = self._context.clock()
+
+        def work() -> Line:
+            self._cache.keep(entry.sha, text, entry.mime, media)
+            return self._cache.line(entry.sha) or Line(entry.sha, text, entry.mime, now, now, len(media))
+
+        try:
+            return await asyncio.to_thread(work)
+        except (sqlite3.Error, OSError) as error:
+            raise CacheError(500, both("缓存不可用", "the cache cannot be used"), str(error)) from error
+
+    async def _update(self, request: Request) -> Response:
+        body = await _body(request)
+        if isinstance(body, Response):
+            return body
+        sha, text, expected = body.get("hash"), body.get("description"), body.get("expected")
+        if not isinstance(sha, str) or not isinstance(text, str) or not isinstance(expected, str | None):
+            return _error(400, both("缺少 hash 或 description", "hash or description is missing"))
 
         def work() -> Response:
-            self._cache.keep(entry.sha, text, entry.mime, media)
-            kept = self._cache.entry(key)
-            made = self._context.clock() if kept is None else kept.made
-            message = both("已重新转译", "Described anew")
-            return JSONResponse({"message": message, "newDescription": text, "newTimestamp": iso(made)})
+            try:
+                if not self._cache.describe(sha.removeprefix(SHA_PREFIX), text, expected):
+                    return _error(404, both("缓存里没有这份数据", "this medium is not in the cache"))
+            except ChangedError:
+                return _error(409, both("描述在此期间被改动", "the description was changed meanwhile"))
+            return JSONResponse({"message": both("描述已保存", "The description is saved")})
 
         return await self._told(work)
+
+    async def _remove(self, request: Request) -> Response:
+        sha = request.path_params["sha"].removeprefix(SHA_PREFIX)
+
+        def work() -> Response:
+            if not self._cache.remove(sha):
+                return _error(404, both("缓存里没有这份数据", "this medium is not in the cache"))
+            return JSONResponse({"message": both("已删除", "Deleted")})
+
+        return await self._told(work)
+
+    async def _medium(self, request: Request) -> Response:
+        sha = request.path_params["sha"]
+
+        def work() -> Response:
+            entry = self._cache.entry(SHA_PREFIX + sha)
+            if entry is None or entry.media is None:
+                return _error(404, both("缓存里没有这份数据", "this medium is not in the cache"))
+            kind = picture_type(entry.media)
+            headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
+            if kind is None:  # a browser must not run or play what it may take for a page
+                headers["Content-Disposition"] = "attachment"
+            return Response(entry.media, media_type=kind or "application/octet-stream", headers=headers)
+
+        return await self._told(work)
+
+    def pages(self) -> list[PluginPage]:
+        """The cache in the admin panel."""
+        return [CachePage(self._cache, self._again, self._context.zone, lambda: bool(self._limit)).declared()]
 
     async def _told(self, work: Callable[[], Response]) -> Response:
         try:
@@ -184,6 +245,16 @@ def _uri(mime: str, media: bytes) -> str:
 
 async def _field(request: Request, name: str, kind: type[T]) -> T | Response:
     """A field of the request's JSON object, or the answer that says what is wrong with it."""
+    body = await _body(request)
+    if isinstance(body, Response):
+        return body
+    value = body.get(name)
+    if not isinstance(value, kind):
+        return _error(400, both(f"缺少 {name}", f"{name} is missing or of the wrong type"))
+    return value
+
+
+async def _body(request: Request) -> Mapping[str, Any] | Response:
     data = bytearray()
     async for block in request.stream():
         data += block
@@ -193,10 +264,7 @@ async def _field(request: Request, name: str, kind: type[T]) -> T | Response:
         body = await asyncio.to_thread(lambda: strict_json(bytes(data).decode("utf-8-sig")))
     except (ValueError, RecursionError):
         return _error(400, both("请求体不是 JSON", "the request body is not JSON"))
-    value = body.get(name) if isinstance(body, dict) else None
-    if not isinstance(value, kind):
-        return _error(400, both(f"缺少 {name}", f"{name} is missing or of the wrong type"))
-    return value
+    return body if isinstance(body, dict) else {}
 
 
 def _error(status: int, told: str, details: str = "") -> Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import logging
+import re
 import sqlite3
 import threading
 import uuid
@@ -32,6 +33,7 @@ OLD_FILE_BYTES = 256 * 1024 * 1024
 DESCRIPTION_CHARS = 200_000
 SHA_PREFIX = "sha256:"
 
+_LIKE_MARKS = re.compile("[%_!]")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS transcriptions (
     sha TEXT PRIMARY KEY, id TEXT NOT NULL, description TEXT NOT NULL, mime TEXT NOT NULL,
@@ -53,6 +55,30 @@ class Entry:
     mime: str
     made: float
     media: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One description in a list, without its medium; ``size`` is that of the medium in bytes, None without one.
+
+    ``made`` and ``used`` in Unix seconds.
+    """
+
+    sha: str
+    description: str
+    mime: str
+    made: float
+    used: float
+    size: int | None
+
+    @property
+    def version(self) -> str:
+        """What names this description, for whoever changes it."""
+        return fingerprint(self.description.encode("utf-8", "surrogatepass"))
+
+
+class ChangedError(ValueError):
+    """A description is another one than whoever changes it has read."""
 
 
 class Transcriptions:
@@ -116,6 +142,52 @@ class Transcriptions:
                     key = base64.b64encode(media).decode("ascii")
                 found[key] = {"id": entry_id, "description": description, "timestamp": iso(made), "mimeType": mime}
         return found
+
+    def page(self, start: int, count: int, words: str = "") -> tuple[int, list[Line]]:
+        """How many descriptions have all of the words in them, and some of these, the last used first."""
+        found = "1 = 1" + " AND description LIKE ? ESCAPE '!'" * len(words.split())
+        like = ["%" + _LIKE_MARKS.sub(r"!\g<0>", word) + "%" for word in words.split()]
+        columns = "sha, description, mime, made, used, length(media)"
+        with self._open() as connection:
+            (total,) = connection.execute(f"SELECT count(*) FROM transcriptions WHERE {found}", like).fetchone()
+            rows = connection.execute(
+                f"SELECT {columns} FROM transcriptions WHERE {found} ORDER BY used DESC, sha LIMIT ? OFFSET ?",
+                (*like, count, start),
+            ).fetchall()
+        return total, [Line(*row) for row in rows]
+
+    def line(self, sha: str) -> Line | None:
+        """One description."""
+        columns = "sha, description, mime, made, used, length(media)"
+        with self._open() as connection:
+            row = connection.execute(f"SELECT {columns} FROM transcriptions WHERE sha = ?", (sha,)).fetchone()
+        return None if row is None else Line(*row)
+
+    def describe(self, sha: str, description: str, expected: str | None = None) -> bool:
+        """Give a medium another description; false when it is not here.
+
+        With ``expected``, the version that was read, ChangedError comes when it is another one now. Raises ValueError
+        for a description that says nothing.
+        """
+        text = whole(cleaned(description))[:DESCRIPTION_CHARS]
+        if not text:
+            raise ValueError("the description is empty")
+        with self._open() as connection:
+            row = connection.execute(
+                "SELECT description, length(media) FROM transcriptions WHERE sha = ?", (sha,)
+            ).fetchone()
+            if row is None:
+                return False
+            if expected is not None and expected != fingerprint(row[0].encode("utf-8", "surrogatepass")):
+                raise ChangedError("the description was changed meanwhile")
+            size = len(text.encode()) + (row[1] or 0) + 200
+            connection.execute("UPDATE transcriptions SET description = ?, size = ? WHERE sha = ?", (text, size, sha))
+        return True
+
+    def remove(self, sha: str) -> bool:
+        """Forget a description and its medium; false when it is not here."""
+        with self._open() as connection:
+            return connection.execute("DELETE FROM transcriptions WHERE sha = ?", (sha,)).rowcount > 0
 
     def replace(self, data: Mapping[str, Json]) -> None:
         """Make the cache what a person has made of a list: other texts, fewer or more entries. All of it or nothing.
@@ -266,6 +338,11 @@ def _read_entry(key: str, value: object, now: float) -> Entry | None:
 def _sha(key: str) -> str:
     """The fingerprint that a key stands for; ValueError for a key that is none."""
     return key.removeprefix(SHA_PREFIX) if key.startswith(SHA_PREFIX) else fingerprint(decoded(key))
+
+
+def picture_type(media: bytes) -> str | None:
+    """The kind of a picture that a browser may show; None for all else."""
+    return next((mime for magic, mime in _MAGIC if media.startswith(magic)), None)
 
 
 def _sniffed(media: bytes) -> str:

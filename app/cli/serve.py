@@ -183,10 +183,10 @@ def _announce(config: Config, key: ServerKey, address: str, tool_address: str) -
         lines += [
             "",
             f"  {missing}: answers come from the built-in demo model, which follows fixed rules.",
-            "  For a real model use the set-up of the admin panel, or copy config.env.example to config.env and set",
-            "  API_URL and API_Key.",
+            "  For a real model open the set-up assistant of the panel, or copy config.env.example to config.env and",
+            "  set API_URL and API_Key.",
             f"  {missing_zh}：当前由内置演示模型按固定规则作答。",
-            "  要使用真实模型，请打开管理面板的设置向导，或把 config.env.example 复制为 config.env，",
+            "  要使用真实模型，请打开管理面板的设置助手，或把 config.env.example 复制为 config.env，",
             "  并填写 API_URL 和 API_Key。",
         ]
     request = f"{address}/v1/models -H {bearer}"  # which models a configured service has is not known here

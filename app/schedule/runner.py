@@ -7,7 +7,7 @@ import contextlib
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import partial
@@ -30,10 +30,11 @@ from app.extend import (
 )
 from app.protocol.timestamps import iso_millis
 from app.schedule.call import call_of
-from app.schedule.folder import Look, Signature, TaskFolder
+from app.schedule.folder import TaskFolder
 from app.schedule.task import Task
 from app.schedule.times import local_time
 from app.schedule.timetable import Timetable
+from app.schedule.unreadable import UnreadableFiles
 from app.schedule.watch import FolderWatch
 from app.tools.rendering import result_object
 
@@ -67,16 +68,6 @@ class Pace:
     settle: float = 1.0
     retry: float = 60.0
     prune: float = 3600.0
-
-
-@dataclass(slots=True)
-class _Unreadable:
-    """A file that holds no task: why, since when (on the loop's clock) it is so, and whether that was said."""
-
-    signature: Signature
-    reason: str
-    since: float
-    said: bool = False
 
 
 class ScheduleRunner:
@@ -119,7 +110,7 @@ class ScheduleRunner:
         self._timetable = Timetable()
         self._ready: deque[str] = deque()
         self._running: dict[str, asyncio.Task[bool]] = {}
-        self._unreadable: dict[str, _Unreadable] = {}
+        self._unreadable = UnreadableFiles(self._pace.settle)
         self._from_before: set[str] = set()
         self._place: tuple[int, int] | None = None
         self._wake = asyncio.Event()
@@ -168,6 +159,30 @@ class ScheduleRunner:
         self._look_at = min(self._look_at, self.looked_at + self._pace.rest)
         self._wake.set()
 
+    def waiting(self) -> Mapping[str, float]:
+        """The names of the tasks that wait, and when each is due; those that wait for a place to run come first."""
+        return {**dict.fromkeys(self._ready, self._clock()), **self._timetable.moments()}
+
+    def running(self) -> Collection[str]:
+        """The names of the tasks that run."""
+        return tuple(self._running)
+
+    def unreadable(self) -> Mapping[str, str]:
+        """Files that hold no task, by name, and what is wrong with them."""
+        return self._unreadable.reasons()
+
+    def run_now(self, name: str) -> bool:
+        """Let a task that waits be due now; false when none of this name does."""
+        if not self._timetable.cancel(name):
+            return False
+        self._timetable.add(name, self._clock())
+        self._wake.set()
+        return True
+
+    def forget(self, name: str) -> None:
+        """The file of a task that waited was taken away."""
+        self._timetable.cancel(name)
+
     async def _loop(self) -> None:
         now = asyncio.get_running_loop().time
         while True:
@@ -203,8 +218,7 @@ class ScheduleRunner:
         """Read the folder and bring the timetable in line with it."""
         self._look_at = math.inf  # whoever wants a look from now on wants another one
         known = self._timetable.names() | set(self._ready) | set(self._running)
-        unreadable = {name: found.signature for name, found in self._unreadable.items()}
-        seen = await on_disk(self._folder.look, known, unreadable, self._zone())
+        seen = await on_disk(self._folder.look, known, self._unreadable.signatures(), self._zone())
         now = asyncio.get_running_loop().time()
         self.looked_at = now
         for name, task in seen.tasks.items():
@@ -216,7 +230,7 @@ class ScheduleRunner:
             for name in self._timetable.names() - seen.names - set(seen.tasks):
                 self._timetable.cancel(name)
                 log.info("task file %s is gone, its call is cancelled", name)
-        unsettled = self._note_unreadable(seen, now)
+        unsettled = self._unreadable.note(seen, now)
         if seen.place != self._place:  # the first look, or somebody removed the folder and it was made anew
             self._place = seen.place
             await self._watch.start()
@@ -227,20 +241,6 @@ class ScheduleRunner:
         if seen.more and len(self._timetable) < MAX_ARMED:
             wait = 0
         self._look_at = min(self._look_at, now + (min(wait, pace.settle) if unsettled else wait))
-
-    def _note_unreadable(self, seen: Look, now: float) -> bool:
-        """Complain once of each file that holds no task, and not before it had time to be written to its end.
-
-        True while there is one that is given that time.
-        """
-        kept = {name: found for name, found in self._unreadable.items() if name in seen.names - set(seen.tasks)}
-        new = {name: _Unreadable(signature, reason, now) for name, (signature, reason) in seen.unreadable.items()}
-        self._unreadable = {**kept, **new}
-        for name, found in self._unreadable.items():
-            if not found.said and now - found.since >= self._pace.settle:
-                found.said = True
-                log.warning("task file %s is left where it is and not scheduled: %s", name, found.reason)
-        return not all(found.said for found in self._unreadable.values())
 
     def _start_due(self) -> None:
         self._ready.extend(self._timetable.due(self._clock()))

@@ -27,6 +27,10 @@ class Timetable:
         """All names that wait."""
         return frozenset(self._due)
 
+    def moments(self) -> dict[str, float]:
+        """All names that wait and the moment of each, the next first."""
+        return dict(sorted(self._due.items(), key=lambda item: item[1]))
+
     def add(self, name: str, due: float) -> bool:
         """Wait for ``due``; false when the name waits already, and then its moment stays."""
         if name in self._due:

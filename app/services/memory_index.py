@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from app.memory.index.sync import Sync, SyncPace
     from app.memory.index.watcher import NoteWatcher
 
-DIARY_TOOLS = frozenset({"DailyNote", "DailyNoteWrite", "DailyNoteEditor", "DailyNoteManager", "ThoughtClusterManager"})
+DIARY_TOOLS = frozenset(
+    {"DailyNote", "DailyNoteWrite", "DailyNoteEditor", "DailyNoteManager", "ThoughtClusterManager", "VCPForum"}
+)
 """Tools that write notes: what they wrote is looked at when their call is over (D80)."""
 
 STOP_SECONDS = 5.0

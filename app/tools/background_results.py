@@ -18,7 +18,7 @@ from enum import Enum
 from pathlib import Path
 
 from app.config.durable import write_atomic
-from app.errors import BadRequestError, both
+from app.errors import BadRequestError, NotFoundError, both
 from app.extend import Clock, Json
 from app.protocol.background_results import result_file
 from app.protocol.json_text import strict_json
@@ -33,6 +33,16 @@ SWEEP_SECONDS = 3600.0
 LOCKS = 64
 _DAY = 86_400.0
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultLine:
+    """A result in a list: its file's name, when it was written (epoch), bytes, and whether this server wrote it."""
+
+    name: str
+    changed: float
+    size: int
+    own: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +127,36 @@ class BackgroundResults:
             if plugin is not None and stem != name and len(stem) > len(plugin) + 1:
                 yield plugin, stem[len(plugin) + 1 :]
 
+    def listed(self) -> list[ResultLine]:
+        """All results, the last written first; links and other files are left out. Blocks. Raises OSError."""
+        own = set(self._names())
+        try:
+            with os.scandir(self._folder) as entries:
+                files = [
+                    (entry.name, entry.stat(follow_symlinks=False))
+                    for entry in entries
+                    if entry.name.endswith(".json") and entry.is_file(follow_symlinks=False)
+                ]
+        except FileNotFoundError:
+            return []
+        lines = [ResultLine(name, status.st_mtime, status.st_size, name in own) for name, status in files]
+        return sorted(lines, key=lambda line: (-line.changed, line.name))
+
+    def content(self, name: str, limit: int) -> bytes:
+        """At most ``limit`` bytes of a result by its file's name. Blocks. Raises NotFoundError, OSError."""
+        try:
+            return _content(_contained(self._folder, self._folder / _result_name(name)))[:limit]
+        except FileNotFoundError:
+            raise _no_result(name) from None
+
+    def delete(self, name: str) -> None:
+        """Remove a result by its file's name, whoever wrote it. Blocks. Raises NotFoundError, OSError."""
+        path = self._folder / _result_name(name)
+        if not path.is_file() or path.is_symlink():
+            raise _no_result(name)
+        path.unlink(missing_ok=True)
+        self._forget(name)
+
     def stored_since(self, plugin: str, task: str, moment: float) -> bool:
         """Whether a result of this task was written after ``moment`` (epoch). Blocks."""
         name = result_file(plugin, task)
@@ -173,6 +213,17 @@ class BackgroundResults:
             (self._own / name).unlink(missing_ok=True)
         except OSError as error:
             log.warning("%s cannot be deleted: %s", self._own / name, error)
+
+
+def _result_name(name: str) -> str:
+    """A name from a request as one of a result's file, in the folder and nowhere else (B3). Raises NotFoundError."""
+    if not name.endswith(".json") or name.startswith(".") or set(name) & {"/", "\\", "\0"} or len(name) > 255:
+        raise _no_result(name)
+    return name
+
+
+def _no_result(name: str) -> NotFoundError:
+    return NotFoundError(both(f"没有结果 {name[:80]!r}", f"there is no result {name[:80]!r}"))
 
 
 def _encoded(body: Json) -> bytes:

@@ -78,6 +78,12 @@ class LoginAttempts:
         """Forget what was wrong before."""
         self._records.pop(address, None)
 
+    def blocked(self) -> list[tuple[str, float]]:
+        """The addresses that may not try now, and for how many seconds, the longest first."""
+        now = self._clock()
+        waiting = [(address, record.blocked_until - now) for address, record in self._records.items()]
+        return sorted(((address, left) for address, left in waiting if left > 0), key=lambda one: -one[1])
+
     def blocked_addresses(self) -> int:
         """How many addresses may not try now."""
         now = self._clock()

@@ -21,6 +21,7 @@ from app.services.mcp_http import McpHttp
 from app.services.mcp_shelves import give_shelves
 from app.web.addresses import client_address
 from app.web.admin.config import ConfigRoutes
+from app.web.admin.forum import ForumRoutes
 from app.web.admin.mcp import McpServerRoutes
 from app.web.admin.operator_files import OperatorFileRoutes
 from app.web.admin.plugins import PluginRoutes
@@ -115,13 +116,14 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     further = (MetricsRoute(services), PassThrough(services), mcp, OpenApiTools(services), DailyNotesRoutes(services))
     for_admins = (
         MemoryFilesRoutes(services),
+        ForumRoutes(services),
         ConfigRoutes(services, lambda: datetime.now(UTC)),
         PluginRoutes(services),
         OperatorFileRoutes(services),
         McpServerRoutes(services),
         SystemRoutes(services),
         TracesRoutes(services),
-        PanelRoutes(services, sessions, admin.attempts),
+        PanelRoutes(services, sessions, admin.attempts, blocks),
     )
     routes = _Routes(app, own, lambda: (*further, *for_admins, *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from app.config.durable import write_atomic
 from app.config.live_file import LiveFile
+from app.errors import VcpError, both
 from app.protocol.loopback import is_loopback
 from app.web.addresses import parse_address
 
@@ -32,6 +33,21 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 class _Count:
     failures: int
     since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A refused address; ``seconds`` until it may come again, None for one in the file, which stays there."""
+
+    address: str
+    seconds: float | None
+
+
+class UnreadableListError(VcpError):
+    """The file of blocked addresses cannot be read, so it is not written over."""
+
+    status = 409
+    code = "unreadable_list"
 
 
 class _Counter:
@@ -138,6 +154,51 @@ class AddressBlocks:
         while len(self._last_keys) > MAX_ADDRESSES:
             self._last_keys.popitem(last=False)
         self.wrong_key(address)
+
+    def blocks(self) -> list[Block]:
+        """All refused addresses: those in the file, then those that tried too many keys, the longest first."""
+        if not self._enabled():
+            return []
+        self._look(at_once=True)
+        now = self._clock()
+        waiting = [Block(address, until - now) for address, until in self._until.items() if until > now]
+        waiting.sort(key=lambda block: -(block.seconds or 0))
+        stays = [Block(address, None) for address in sorted(self._listed)]
+        return [*stays, *(block for block in waiting if block.address not in self._listed)]
+
+    @property
+    def readable(self) -> bool:
+        """False while the file cannot be read; the last good list counts then."""
+        return self._readable
+
+    async def unblock(self, address: str) -> bool:
+        """Let an address come again and forget its failures; false when it was not refused.
+
+        Raises UnreadableListError, and OSError when the file cannot be written; it stays refused then.
+        """
+        async with self._writing:
+            self._look(at_once=True)
+            if address in self._listed:
+                if not self._readable:
+                    name = self._file.path.name
+                    raise UnreadableListError(
+                        both(f"{name} 无法读取，请先修复它", f"{name} cannot be read; mend it first")
+                    )
+                listed = self._listed - {address}
+                content = json.dumps(sorted(listed), indent=2, ensure_ascii=False).encode("utf-8", "replace")
+                await asyncio.to_thread(write_atomic, self._file.path, content)
+                self._unsaved -= {address}
+                self._listed = listed
+                found = True
+            else:
+                found = self._until.get(address, 0.0) > self._clock()
+            self._until.pop(address, None)
+            self._keys.forget(address)
+            self._tools.forget(address)
+            self._last_keys.pop(address, None)
+        if found:
+            log.info("address %s is blocked no longer: an administrator said so", address)
+        return found
 
     async def tool_failed(self, address: str) -> None:
         """Count a failed call of ``/v1/human/tool``; the fifth within the window lists the address for good."""

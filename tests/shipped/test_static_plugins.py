@@ -47,7 +47,7 @@ def lists(home: Path) -> dict[str, str]:
     return {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.txt")}
 
 
-@pytest.mark.parametrize("name", ["EmojiListGenerator", "UserAuth", "DailyNoteGet"])
+@pytest.mark.parametrize("name", ["EmojiListGenerator", "UserAuth", "DailyNoteGet", "VCPForumLister"])
 @pytest.mark.parametrize("base", ["", "relative/home"])
 def test_without_a_home_nothing_is_written_anywhere(run: Run, name: str, base: str, tmp_path: Path) -> None:
     before = sorted((REPOSITORY / "Plugin" / name).rglob("*"))
@@ -58,7 +58,7 @@ def test_without_a_home_nothing_is_written_anywhere(run: Run, name: str, base: s
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["EmojiListGenerator", "UserAuth", "DailyNoteGet"])
+@pytest.mark.parametrize("name", ["EmojiListGenerator", "UserAuth", "DailyNoteGet", "VCPForumLister"])
 def test_another_interpreter_is_told_what_is_missing(run: Run, name: str) -> None:
     done = run(name, PYTHONPATH="", PYTHONNOUSERSITE="1", PYTHONSAFEPATH="1")
     if done.returncode == 0:  # the program is installed in this interpreter, so nothing is missing
@@ -171,3 +171,14 @@ def test_daily_note_get_prints_what_the_placeholder_holds(run: Run, tmp_path: Pa
     cut = json.loads(run("DailyNoteGet", DiaryMaxChars="10").stdout)
     assert cut["公共"].endswith("z" * 10)
     assert len(cut["公共"]) < 120
+
+
+def test_the_forum_is_listed_by_board(run: Run, tmp_path: Path) -> None:
+    assert run("VCPForumLister").stdout.startswith("论坛还没有帖子")
+    folder = tmp_path / "dailynote" / "VCP论坛"
+    folder.mkdir(parents=True)
+    (folder / "[读书][第一帖][小克][2025-11-27T07-30-00.000Z][1-abcdef00].md").write_text("# 第一帖\n", "utf-8")
+    (folder / "kein Beitrag.md").write_text("x", "utf-8")
+    done = run("VCPForumLister", DEFAULT_TIMEZONE="Asia/Shanghai")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "————[读书]————\n[小克] 第一帖 (发布于: 2025-11-27 15:30) (UID: 1-abcdef00)\n"

@@ -19,6 +19,7 @@ from app.web.blocking import (
     TOOL_FAILURES,
     TOOL_WINDOW_SECONDS,
     AddressBlocks,
+    UnreadableListError,
 )
 
 
@@ -215,3 +216,59 @@ def test_the_same_wrong_key_in_a_path_counts_once_in_a_row_and_guesses_count_eac
     for number in range(KEY_FAILURES):
         blocks.wrong_stored_key("9.9.9.8", b"old" if number % 2 else b"other")
     assert [blocks.blocked(address) for address in ("9.9.9.9", "9.9.9.8")] == [False, True]
+
+
+def unblock(blocks: AddressBlocks, address: str) -> bool:
+    return asyncio.run(blocks.unblock(address))
+
+
+def test_an_administrator_lets_addresses_come_again_and_their_failures_are_forgotten(tmp_path: Path) -> None:
+    (tmp_path / "ip_blacklist.json").write_text('["7.7.7.7", "::ffff:8.8.8.8"]', encoding="utf-8")
+    clock = Clock()
+    blocks = blocks_in(tmp_path, clock)
+    for _ in range(KEY_FAILURES):
+        blocks.wrong_key("9.9.9.9")
+    assert [(block.address, block.seconds) for block in blocks.blocks()] == [
+        ("7.7.7.7", None),
+        ("8.8.8.8", None),
+        ("9.9.9.9", KEY_BLOCK_SECONDS),
+    ]
+    assert unblock(blocks, "7.7.7.7")
+    assert unblock(blocks, "9.9.9.9")
+    assert not unblock(blocks, "1.1.1.1")
+    assert not blocks.blocked("7.7.7.7")
+    assert not blocks.blocked("9.9.9.9")
+    assert json.loads((tmp_path / "ip_blacklist.json").read_text()) == ["8.8.8.8"]
+    for _ in range(KEY_FAILURES - 1):
+        blocks.wrong_key("9.9.9.9")
+    assert not blocks.blocked("9.9.9.9")
+
+
+def test_a_list_that_cannot_be_read_or_written_keeps_its_addresses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ip_blacklist.json"
+    path.write_text('["7.7.7.7"]', encoding="utf-8")
+    clock = Clock()
+    blocks = blocks_in(tmp_path, clock)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            unblock(blocks, "7.7.7.7")
+    assert blocks.blocked("7.7.7.7")
+    path.write_text('["7.7.7.7"', encoding="utf-8")
+    clock.now += 2 * LOOK_SECONDS
+    with pytest.raises(UnreadableListError):
+        unblock(blocks, "7.7.7.7")
+    assert not blocks.readable
+    assert blocks.blocked("7.7.7.7")
+    assert path.read_text() == '["7.7.7.7"'
+
+
+def test_nobody_is_listed_while_blocking_is_off(tmp_path: Path) -> None:
+    (tmp_path / "ip_blacklist.json").write_text('["7.7.7.7"]', encoding="utf-8")
+    assert blocks_in(tmp_path, enabled=False).blocks() == []

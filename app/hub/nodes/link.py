@@ -124,6 +124,8 @@ class Node:
             failures=self._failures,
             latency=self.latency,
             last_error=self._last_error,
+            client=self.client.id,
+            identity=self.client.identity,
         )
 
     # ------------------------------------------------------------------ calls

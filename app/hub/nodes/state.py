@@ -15,6 +15,7 @@ class NodeState:
     peer address, ``since`` when it came, in seconds since the epoch. ``tools`` are the names that it offers, ``labels``
     its own. ``running``, ``calls`` and ``failures`` count calls to it since it came; ``latency`` is the last measured
     time of a round trip in seconds (None: never measured), ``last_error`` the text of its last failure (empty: none).
+    ``client`` is the id of its connection, ``identity`` whose key it brought (empty: the common one); both only inside.
     """
 
     name: str
@@ -28,9 +29,11 @@ class NodeState:
     failures: int = 0
     latency: float | None = None
     last_error: str = ""
+    client: str = ""
+    identity: str = ""
 
     def as_json(self) -> Json:
-        """The same as a JSON object with these names."""
+        """What clients are told, as a JSON object with these names."""
         return {
             "name": self.name,
             "version": self.version,

@@ -113,6 +113,10 @@ class ToolClients:
         """The connected clients, the oldest first."""
         return self._connections.all()
 
+    def tools_of(self, client: Client) -> tuple[str, ...]:
+        """The names of the tools that a client has registered."""
+        return tuple(tool.name for tool in self._registry.owned_by(client))
+
     def count(self, kind: ClientType) -> int:
         """How many of a type are connected here; the hub, whose clients these are not, has the same question."""
         return len(self._connections) if kind is ClientType.TOOL_CLIENT else 0

@@ -7,7 +7,7 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -38,6 +38,10 @@ class DiaryError(VcpError):
 
     def __init__(self, chinese: str, english: str) -> None:
         super().__init__(both(chinese, english))
+
+    def fields(self) -> Mapping[str, str]:
+        """What the answer of a tool says beside the text."""
+        return {}
 
 
 _NO_LOCKS = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENOLCK, errno.EBADF})

@@ -18,7 +18,7 @@ STEP = 0.1
 
 SMALLEST_DEVIATION = 0.005
 """Below it a set of texts is too uniform to tell anything, such as many copies of one."""
-FEWEST_PAIRS = 200
+FEWEST_PAIRS = 50
 
 
 def calibrated(cosine: float, calibration: Calibration) -> float:

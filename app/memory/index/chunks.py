@@ -1,36 +1,49 @@
 """Cuts notes into chunks whose borders depend on the text around them (memory.md 3.3, D80). Pure.
 
-Every place where a text may be cut has a strength: first what stands there (a heading, a paragraph, a line, a
-sentence), then a hash of what follows. A place is a border when nothing within ``REACH_TOKENS`` on either side is
-stronger. So a border is moved only by edits near to it, and all borders further on stay where they are. What is still
-too long between two borders is cut at the strongest place in its middle. Each chunk but the first begins with the end
-of the one before.
-
-One edited line touches at most two chunks of a note of up to ``2 * MAX_TOKENS``. In longer notes a line that is a
-border itself may come or go: of random edits one or two in a hundred touch three chunks and more.
+Every line has a mark by chance, which only the line itself decides; so have sentences of long lines. A marked place is
+a border unless the marked place before it ends too near. So an edit decides about the mark of its own line and about
+the next marked place, and all borders further on stay where they are: it adds, takes away or moves one border. Headings
+are borders, and keep lines near to them from being ones. What is still too long between two borders is cut at the
+strongest place in its middle; that alone can make an edit touch more than two chunks, where two neighbouring chunks
+together were as long as three: of random edits of long notes about one in a thousand. Each chunk but the first begins
+with the end of the one before.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import zlib
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from app.protocol.diary_head import NoteHead
 from app.protocol.token_estimate import IDEOGRAPHS
 
-REACH_TOKENS = 130
-"""No two borders are nearer to each other than this, except where a long piece is cut in its middle."""
+MARK_TOKENS = 80
+"""One mark in so many tokens of lines, by chance; what the distances below leave of them is about one border in 180."""
 
-MAX_TOKENS = 480
+APART_TOKENS = 30
+"""A marked place is no border when so little or less lies between the piece that the last mark begins and it.
+
+At least ``OVERLAP_TOKENS``: a line that becomes a border is never part of the overlap of the next one."""
+
+HEADING_TOKENS = 160
+"""Lines within so many tokens of a heading are no borders."""
+
+EDGE_TOKENS = 240
+"""No border is nearer to the beginning or end of a note; so a note of twice as much is one chunk."""
+
+MIDDLE_TOKENS = 130
+"""A part that is cut for its length is not cut nearer to its ends."""
+
+MAX_TOKENS = 560
 """Longest part of a text between two borders."""
 
-OVERLAP_TOKENS = 50
+OVERLAP_TOKENS = 30
 """So much of the end of one chunk is also the beginning of the next, cut at a sentence or line."""
 
 MAX_HEADER_CHARS = 600
@@ -47,6 +60,7 @@ _SIGN_CHARS = 12
 
 _INSIDE, _SENTENCE, _LINE, _PARAGRAPH, _HEADING = range(5)
 _KIND_BITS = 32
+_HASH_MASK = (1 << _KIND_BITS) - 1
 
 _IDEOGRAPH = re.compile(f"[{IDEOGRAPHS}]")
 _LINES = re.compile(r"(?:[^\S\n]*+\n)++|[^\n]*\n|[^\n]+")
@@ -219,52 +233,50 @@ def _in_word(text: str, place: int) -> bool:
 
 def _borders(places: _Places) -> list[int]:
     """Numbers of the places that are borders."""
-    total = places.total
-    reach, longest = REACH_TOKENS * _QUARTERS, MAX_TOKENS * _QUARTERS
     borders: list[int] = []
-    if total <= 2 * longest:  # an ordinary note: one border at most, so that no edit touches more than two chunks
-        _halve(places, 0, total, borders)
-        return borders
-    weight = places.weight
-    chosen = [
-        number
-        for number in _summits(places, reach)
-        if weight[number] >= reach
-        and total - weight[number] >= reach
-        and places.strength[number] >> _KIND_BITS > _INSIDE
-    ]
-    ends = [*(weight[number] for number in chosen), total]
     begin = 0
-    for border, end in zip([*chosen, None], ends, strict=True):
-        _halve(places, begin, end, borders)
-        if border is not None:
-            borders.append(border)
-        begin = end
+    for border in _marked(places):
+        _halve(places, begin, places.weight[border], borders)
+        borders.append(border)
+        begin = places.weight[border]
+    _halve(places, begin, places.total, borders)
     return borders
 
 
-def _summits(places: _Places, reach: int) -> list[int]:
-    """Places that are stronger than all within ``reach`` before them, and not weaker than any behind. Linear."""
-    weight, strength = places.weight, places.strength
-    found: list[int] = []
-    falling: deque[int] = deque()  # candidates of the window, strongest first
-    ahead = 0
-    for number in range(len(weight)):
-        while ahead < len(weight) and weight[ahead] <= weight[number] + reach:
-            while falling and strength[falling[-1]] < strength[ahead]:
-                falling.pop()
-            falling.append(ahead)
-            ahead += 1
-        while weight[falling[0]] < weight[number] - reach:
-            falling.popleft()
-        if falling[0] == number:
-            found.append(number)
-    return found
+def _marked(places: _Places) -> Iterator[int]:
+    """Numbers of the marked places that are borders, in order."""
+    weight, strength, total = places.weight, places.strength, places.total
+    apart, around, edge = APART_TOKENS * _QUARTERS, HEADING_TOKENS * _QUARTERS, EDGE_TOKENS * _QUARTERS
+    headings = [number for number, value in enumerate(strength) if value >> _KIND_BITS == _HEADING]
+    next_heading = 0
+    before = heading = -around  # where the piece of the last mark ends, where the last heading begins
+    for number, begin in enumerate(weight):
+        kind = strength[number] >> _KIND_BITS
+        end = weight[number + 1] if number + 1 < len(weight) else total
+        while next_heading < len(headings) and headings[next_heading] <= number:
+            next_heading += 1
+        if kind == _HEADING:
+            border = begin - heading >= 2 * apart
+            before, heading = end, begin
+        elif kind > _INSIDE and _is_mark(strength[number], kind, end - begin):
+            ahead = weight[headings[next_heading]] if next_heading < len(headings) else total + around
+            border = begin - before >= apart and begin - heading >= around and ahead - begin >= around
+            before = end
+        else:
+            continue
+        if border and edge <= begin <= total - edge:
+            yield number
+
+
+def _is_mark(strength: int, kind: int, weight: int) -> bool:
+    """Whether chance makes a mark of a piece; the longer it is the more, and twice as often of a paragraph."""
+    expected = weight / (MARK_TOKENS * _QUARTERS) * (2 if kind == _PARAGRAPH else 1)
+    return (strength & _HASH_MASK) / _HASH_MASK > math.exp(-expected)
 
 
 def _halve(places: _Places, begin: int, end: int, borders: list[int]) -> None:
     """Cut what lies between two weights until no part is too long; in order, without recursion."""
-    longest, reach = MAX_TOKENS * _QUARTERS, REACH_TOKENS * _QUARTERS
+    longest, reach = MAX_TOKENS * _QUARTERS, MIDDLE_TOKENS * _QUARTERS
     waiting: list[tuple[int, int, int | None]] = [(begin, end, None)]
     while waiting:
         begin, end, border = waiting.pop()

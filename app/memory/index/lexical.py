@@ -14,7 +14,7 @@ MAX_NOTEBOOKS = 500
 """So many are named in one search at most."""
 MAX_COUNTS = 100_000
 
-MATCHES = 20_000
+MATCHES = 2_500
 """More chunks than this are not looked at for one question, if some of its words are rarer than others."""
 
 CANDIDATES = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.memory.index.database import Tables
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 APPLICATION_ID = 0x5643504D  # "VCPM"
 

@@ -28,10 +28,10 @@ SWEPT_SHARE = 8
 """At most so great a part of a set goes at a time: a disk that is not mounted must not cost all vectors."""
 
 SWEPT_LEAST = 200
-FEWEST_MEASURED = 200
-"""Chunks that a set has at least before it is measured."""
+FEWEST_MEASURED = 8
+"""Chunks that a set has at least before it is measured; early, since the figures of a model are those of bare texts."""
 
-MEASURED_GROWTH = 4
+MEASURED_GROWTH = 2
 """It is measured again when it has grown so many times."""
 
 QUESTIONS, FRAGMENTS = 32, 64

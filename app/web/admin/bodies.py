@@ -81,6 +81,12 @@ def content_of(body: Mapping[str, Json], name: str = "content") -> str:
     return whole(value)
 
 
+def whole_number(request: Request, name: str, default: int = 1) -> int:
+    """A number of the query, such as that of a page, from 0 to a million; ``default`` for everything else."""
+    text = request.query_params.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 and int(text) >= default else default
+
+
 def expected_version(request: Request, body: Mapping[str, Json]) -> str | None:
     """The version that the writer has read, as ``expected`` or ``If-Match``; None when it does not say."""
     given = body.get("expected", request.headers.get("if-match"))

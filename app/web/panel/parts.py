@@ -9,15 +9,20 @@ from starlette.routing import Route
 from app.extend import DeclaredRoute, PanelPage
 from app.services import Services
 from app.web.admin_access import LoginAttempts
+from app.web.blocking import AddressBlocks
 from app.web.panel.actions import ActionsPart
 from app.web.panel.approvals import ApprovalsPart
 from app.web.panel.attention import AttentionPart
+from app.web.panel.blocked import BlockedPart
+from app.web.panel.clients import ClientsPart
 from app.web.panel.config import ConfigPart
 from app.web.panel.dashboard import DashboardPart
+from app.web.panel.forum import ForumPart
 from app.web.panel.frame import URL, Panel, PanelPart, panel_route
 from app.web.panel.login import LoginPart
 from app.web.panel.logs import LogsPart
 from app.web.panel.mcp import McpPart
+from app.web.panel.media_cache import MediaCachePart
 from app.web.panel.memory_files import MemoryFilesPart
 from app.web.panel.memory_index import MemoryIndexPart
 from app.web.panel.news import NewsPart
@@ -26,6 +31,8 @@ from app.web.panel.playground import PlaygroundPart
 from app.web.panel.plugin_pages import PluginPagesPart
 from app.web.panel.plugins import PluginsPart
 from app.web.panel.recall import RecallPart
+from app.web.panel.results import ResultsPart
+from app.web.panel.schedules import SchedulesPart
 from app.web.panel.search import SearchPart
 from app.web.panel.sessions import Sessions
 from app.web.panel.setup import SetupPart
@@ -36,10 +43,13 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
     ApprovalsPart,
     AttentionPart,
+    ClientsPart,
     ConfigPart,
     DashboardPart,
+    ForumPart,
     LogsPart,
     McpPart,
+    MediaCachePart,
     MemoryFilesPart,
     MemoryIndexPart,
     NewsPart,
@@ -48,8 +58,10 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     PluginPagesPart,
     PluginsPart,
     RecallPart,
-    TracesPart,
+    ResultsPart,
+    SchedulesPart,
     SetupPart,
+    TracesPart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""
 
@@ -57,10 +69,13 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
 class PanelRoutes:
     """The ``RouteSource`` of the whole panel."""
 
-    def __init__(self, services: Services, sessions: Sessions, attempts: LoginAttempts) -> None:
+    def __init__(self, services: Services, sessions: Sessions, attempts: LoginAttempts, blocks: AddressBlocks) -> None:
         self._assets = Assets()
         self._panel = Panel(services, self._assets, self._pages)
-        self._parts: tuple[PanelPart, ...] = tuple(make(self._panel) for make in PARTS)
+        self._parts: tuple[PanelPart, ...] = (
+            *(make(self._panel) for make in PARTS),
+            BlockedPart(self._panel, blocks, attempts),
+        )
         self._further: tuple[PanelPart, ...] = (
             LoginPart(self._panel, sessions, attempts),
             SearchPart(self._panel, self._parts),

@@ -23,7 +23,7 @@ from app.services.configuration import ConfigRefusedError, Configuration
 from app.upstream.probe import ProbeError, probe
 from app.upstream.proxies import EnvironmentProxies, proxy_url
 from app.web.panel.frame import URL, Panel, panel_route
-from app.web.panel.setup_texts import FIRST_NAME, first_agent_text
+from app.web.panel.setup_texts import FIRST_NAME, first_agent_text, named
 
 PAGE = "setup"
 STEPS = ("upstream", "model", "agent", "write")
@@ -103,7 +103,7 @@ class SetupPart:
         if step == "write":
             return await self._write(request, answers, form)
         if step == "agent":
-            return await self._before_writing(request, answers)
+            return await self._before_writing(request, replace(answers, text=named(answers.text, answers.name)))
         return self._show(request, STEPS[place + 1], answers)
 
     async def _leave_upstream(self, request: Request, answers: Answers, *, skip: bool) -> Response:

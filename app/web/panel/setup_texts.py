@@ -42,3 +42,11 @@ FIRST_NAME = "Nova"
 def first_agent_text(language: str, name: str = FIRST_NAME) -> str:
     """The proposal in one language, ``zh`` or ``en``."""
     return (_CHINESE if language == "zh" else _ENGLISH).format(name=name)
+
+
+def named(text: str, name: str) -> str:
+    """``text``, or the proposal with this name in it where it is the proposal as it was made."""
+    for language in ("zh", "en"):
+        if name and text.strip() == first_agent_text(language).strip():
+            return first_agent_text(language, name)
+    return text

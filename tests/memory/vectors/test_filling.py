@@ -192,18 +192,19 @@ def test_vectors_of_texts_that_are_gone_go_after_a_while_and_only_some_at_a_time
     asyncio.run(test())
 
 
-def test_a_set_is_measured_with_questions_when_it_is_large_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_set_is_measured_with_questions_from_eight_notes_on(tmp_path: Path) -> None:
     """2.6: mean and deviation of cosines of questions with chunks that have nothing to do with them."""
-    monkeypatch.setattr(tidying, "FEWEST_MEASURED", 40)
 
     async def test() -> None:
         async with installed(tmp_path) as part:
             notes = {
                 f"小克/{n}.txt": f"[2025-11-27] - 小克\n第{n}天去了第{n * 37 % 101}条街。看见{n}号朋友。"
-                for n in range(50)
+                for n in range(12)
             }
+            await part.write(dict(list(notes.items())[:7]))
+            await part.fill()
+            assert part.sets.serving is not None
+            assert part.sets.serving.calibration is None
             await part.write(notes)
             await part.fill()
             serving = part.sets.serving

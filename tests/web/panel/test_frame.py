@@ -268,7 +268,7 @@ def test_a_plugin_with_a_page_that_is_none_is_left_out(tmp_path: Path, declared:
 
     async def main() -> None:
         async with visiting(tmp_path) as visitor:
-            assert "plugin-pages" not in await visitor.page("/actions")
+            assert "plugin-pages/Pager" not in await visitor.page("/actions")
             assert any("Pager" in problem for problem in visitor.server.services.in_process.problems())
 
     run(main())

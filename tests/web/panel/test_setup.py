@@ -35,7 +35,7 @@ async def step(visitor: Visitor, fields: dict[str, str], status: int = 200) -> s
 
 def test_all_steps_write_config_agent_and_map_and_the_model_api_is_in_force(tmp_path: Path) -> None:
     async def test() -> None:
-        async with serve(create_demo()) as upstream, visiting(tmp_path) as visitor:
+        async with serve(create_demo()) as upstream, visiting(tmp_path, pace=Pace()) as visitor:
             begun = await visitor.page("/setup")
             assert 'name="url"' in begun
             models = await step(visitor, {**FIRST, "url": f"{upstream}/v1"})
@@ -55,6 +55,8 @@ def test_all_steps_write_config_agent_and_map_and_the_model_api_is_in_force(tmp_
             assert written["AdminUsername"] == "admin"
             assert (tmp_path / "Agent" / "小克.txt").read_text(encoding="utf-8") == "你是小克。\n"
             assert json.loads((tmp_path / "agent_map.json").read_text(encoding="utf-8")) == {"小克": "小克.txt"}
+            assert visitor.server.services.settings.api_url == f"{upstream}/v1"
+            assert (await visitor.server.chat("What is 6*7?", model="vcp-demo")).status_code == 200
             done = await visitor.page(answer.headers["location"].removeprefix("/AdminPanel"))
             assert f"{visitor.server.url}/v1" in done
             assert "/AdminPanel/playground?model=vcp-demo&amp;agent=" in done
@@ -117,6 +119,17 @@ def test_names_that_cannot_be_are_told_at_the_step_of_the_agent(tmp_path: Path, 
 
 async def last_step(visitor: Visitor, **more: str) -> dict[str, str]:
     return carried(await step(visitor, {**FIRST, "step": "agent", "url": "http://127.0.0.1:7", **more}))
+
+
+def test_the_proposed_text_takes_the_name_that_was_chosen_and_a_text_of_ones_own_stays(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with visiting(tmp_path) as visitor:
+            proposal = carried(await visitor.page("/setup"))["text"]
+            assert "You are Nova" in proposal
+            assert "You are Luna" in (await last_step(visitor, name="Luna", text=proposal))["text"]
+            assert (await last_step(visitor, name="Luna", text="I am Nova."))["text"] == "I am Nova."
+
+    run(test())
 
 
 def test_an_agent_that_is_there_is_replaced_only_after_a_yes(tmp_path: Path) -> None:

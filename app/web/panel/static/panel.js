@@ -151,11 +151,25 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   if (xhr.status >= 400 && !xhr.getResponseHeader("HX-Retarget") && !xhr.getResponseHeader("HX-Reswap")) event.detail.shouldSwap = false;
 });
 
+// data-unsaved: a form whose text somebody has typed is not left without a question.
+document.addEventListener("input", (event) => {
+  const form = event.target.closest("form[data-unsaved]");
+  if (form) form.dataset.unsaved = "typed";
+});
+document.addEventListener("submit", (event) => {
+  if (!event.defaultPrevented && event.target.dataset.unsaved) event.target.dataset.unsaved = "sent";
+});
+addEventListener("beforeunload", (event) => {
+  if (document.querySelector('form[data-unsaved="typed"]')) event.preventDefault();
+});
+
 // Polling costs nothing while nobody looks.
 document.addEventListener("htmx:configRequest", (event) => {
   const { elt } = event.detail;
   if (!/(^|,)\s*every /.test(elt.getAttribute("hx-trigger") ?? "")) return;
-  if (document.hidden && elt.dataset.asked) event.preventDefault();
+  // What somebody is about to press or is asked about must not be replaced under the hand.
+  const held = document.querySelector("dialog[open]") || elt.querySelector(":is(button, a, input, select, textarea):focus");
+  if (held || (document.hidden && elt.dataset.asked)) event.preventDefault();
   elt.dataset.asked = "1";
 });
 
