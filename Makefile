@@ -53,6 +53,7 @@ bench-full: ## the same, longer and with more cases
 	$(PYTHON) -m bench.sockets
 	$(PYTHON) -m bench.node_calls
 	$(PYTHON) -m bench.tool_groups
+	$(PYTHON) -m bench.traces
 	$(PYTHON) -m bench.mcp
 	$(PYTHON) -m bench.mcp_scale
 	$(PYTHON) -m pytest -n 0 -p bench.loop_steps tests/mcp/client/test_hostile.py

@@ -20,8 +20,8 @@ from statistics import median
 from typing import Any
 
 import aiohttp
-from app.observe.traces.store import TraceStore, Wanted
 
+from app.observe.traces.store import TraceStore, Wanted
 from bench.child import BenchError, address_of, run, started
 from bench.sides import serve_command
 

@@ -85,6 +85,7 @@ class InnerChat:
             stream=False,
             client_ip=context.client_ip,
             depth=context.depth,
+            parent_turn_id=context.turn_id,
         )
 
 

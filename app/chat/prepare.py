@@ -9,7 +9,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.chat.payload import checked_messages, with_attached
-from app.extend import Body, Dump, EventSink, PhaseDone, Preprocessor, PromptContext, Stage, no_dump
+from app.extend import (
+    Body,
+    Dump,
+    EventSink,
+    ExpandedText,
+    PhaseDone,
+    Preprocessor,
+    PromptContext,
+    PromptExpanded,
+    Stage,
+    no_dump,
+)
 from app.prompt.engine import ExpandedPrompt, PromptEngine
 from app.protocol import dump_names
 
@@ -28,7 +39,7 @@ class Preparation:
     """Runs the phases of spec 3.1 in order: preprocessors before variables, expansion, media, the other ones.
 
     In the profile ``head`` the expansion leaves its detectors to the end (3.12). ``phases_wanted`` says whether
-    anybody hears of the phases of the expansion, which every turn has.
+    anybody hears of the phases of the expansion, which every turn has, ``prompts_wanted`` whether of whole prompts.
     """
 
     def __init__(
@@ -39,12 +50,14 @@ class Preparation:
         dump: Dump = no_dump,
         *,
         phases_wanted: Callable[[], bool],
+        prompts_wanted: Callable[[], bool] = lambda: False,
     ) -> None:
         self._engine = engine
         self._dump = dump
         self._preprocessors = tuple(preprocessors)
         self._events = events
         self._phases_wanted = phases_wanted
+        self._prompts_wanted = prompts_wanted
 
     def also(self, preprocessors: Sequence[Preprocessor]) -> Preparation:
         """The same with further preprocessors behind those that there are, for one turn."""
@@ -55,13 +68,14 @@ class Preparation:
     async def prepare(self, body: Body, model: str, turn_id: str) -> Prepared:
         """Expand the prompt; the client's body stays untouched, unknown fields are kept."""
         self._dump(dump_names.INPUT, body)
+        before = body
         body = await self._stage(Stage.BEFORE_VARIABLES, body, model, turn_id)
 
         def phase_done(name: str, before: int, after: int) -> None:
             self._events.publish(PhaseDone(turn_id, name, before, after))
 
         publish = phase_done if self._phases_wanted() else None
-        expanded = await self._engine.expand(body["messages"], model, publish=publish)
+        expanded = await self._engine.expand(body["messages"], model, publish=publish, turn_id=turn_id)
         body = {**body, "messages": expanded.messages}
         self._dump(dump_names.AFTER_VARIABLES, body)
         if expanded.media:
@@ -72,6 +86,9 @@ class Preparation:
         self._dump(dump_names.AFTER_PREPROCESSORS, body)
         body = {**body, "messages": self._engine.detect_last(body["messages"], publish)}
         self._dump(dump_names.OUTPUT, body)
+        if self._prompts_wanted():
+            texts = tuple(ExpandedText(slot.message, slot.part, slot.text.pieces) for slot in expanded.slots)
+            self._events.publish(PromptExpanded(turn_id, before, texts, tuple(body["messages"])))
         return Prepared(body, expanded)
 
     async def expanded_text(self, text: str, model: str = "") -> str:
@@ -95,7 +112,7 @@ class Preparation:
                 continue
             before = len(body["messages"])
             try:
-                context = PromptContext(model, body["messages"], number)
+                context = PromptContext(model, body["messages"], number, turn_id)
                 body = checked_messages(await preprocessor.process(body, context))
             except asyncio.CancelledError:
                 raise

@@ -37,6 +37,7 @@ from app.extend import (
     ToolSpec,
     TurnFinished,
     TurnStarted,
+    UpstreamAnswered,
     no_dump,
 )
 from app.protocol import dump_names, markers
@@ -56,7 +57,10 @@ FAREWELL_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class TurnRequest:
-    """What a client asked for. ``show_vcp`` puts tool results into the reply; ``depth`` counts chats within tools."""
+    """What a client asked for. ``show_vcp`` puts tool results into the reply; ``depth`` counts chats within tools.
+
+    ``parent_turn_id`` is the turn that an inner chat belongs to, empty for a client's.
+    """
 
     id: str
     body: Body
@@ -67,6 +71,7 @@ class TurnRequest:
     user_agent: str | None = None
     accept: str | None = None
     depth: int = 0
+    parent_turn_id: str = ""
 
     @property
     def wants_usage(self) -> bool:
@@ -77,7 +82,10 @@ class TurnRequest:
 
 @dataclass(frozen=True, slots=True)
 class TurnRules:
-    """Settings that hold for the whole turn; with ``native="auto"`` an upstream may refuse to know of functions."""
+    """Settings that hold for the whole turn; with ``native="auto"`` an upstream may refuse to know of functions.
+
+    ``diaries`` stores the diary blocks of replies.
+    """
 
     max_tool_rounds: int = 5
     max_calls: int = 256
@@ -86,6 +94,7 @@ class TurnRules:
     keep_tools_on_disconnect: bool = False
     results: ResultFormat = field(default_factory=ResultFormat)
     native: NativeMode = "off"
+    diaries: bool = True
 
 
 def _nothing_follows(_context: CallContext) -> AbstractContextManager[None]:
@@ -138,7 +147,11 @@ class Turn:
     async def run(self) -> None:
         """Run the turn; every fault of ours or of the upstream ends readably in the renderer."""
         request, handle, events = self._request, self._handle, self._parts.events
-        events.publish(TurnStarted(request.id, request.model, request.stream, request.client_ip))
+        events.publish(
+            TurnStarted(
+                request.id, request.model, request.stream, request.client_ip, request.depth, request.parent_turn_id
+            )
+        )
         outcome, said = Outcome.SUCCESS, ""
         try:
             handle.begin()
@@ -223,7 +236,8 @@ class Turn:
             finish_reasons = answer.finish_reasons if self._round == 1 else finish_reasons | answer.finish_reasons
             if 0 not in answer.finish_reasons:
                 finish_reasons.pop(0, None)
-            parts.events.publish(RoundFinished(request.id, self._round, answer.finish_reasons.get(0), answer.usage))
+            finish = answer.finish_reasons.get(0)
+            parts.events.publish(RoundFinished(request.id, self._round, finish, answer.usage, answer.text))
             self._file_diaries(answer.text, call_format.hidden())
             calls.start_all()
             while (outcome := await calls.next_finished()) is not None:
@@ -279,6 +293,7 @@ class Turn:
             depth=request.depth,
             without_tools=may_refuse,
         )
+        parts.events.publish(UpstreamAnswered(request.id, number, reply.upstream))
         try:
             return await self._renderer.read(reply, calls, first_token)
         finally:
@@ -286,7 +301,7 @@ class Turn:
 
     def _file_diaries(self, text: str, hidden: Sequence[tuple[int, int]]) -> None:
         request, parts = self._request, self._parts
-        blocks = find_diary_blocks(text, hidden)
+        blocks = find_diary_blocks(text, hidden) if self._rules.diaries else ()
         if not blocks:
             return
         context = replace(self._context, door=Door.DIARY_BLOCK)

@@ -35,6 +35,7 @@ from app.config.setting_kinds import (
     Seconds,
     TagBoost,
     TimeParser,
+    TraceDetail,
     WebAddress,
     WeekStart,
     ZoneName,
@@ -50,19 +51,8 @@ NEEDS_RESTART = frozenset(
 """Settings that are read once, at the start; all others are in force as soon as they are reloaded (spec 5.11)."""
 
 _SECRETS = frozenset(
-    {
-        "Key",
-        "API_Key",
-        "Image_Key",
-        "File_Key",
-        "UpstreamProxy",
-        "AdminPassword",
-        "VCP_Key",
-        "ToolSocketToken",
-        "MCPOAuthSecret",
-        "RerankApi",
-        "AIMemoApi",
-    }
+    {"Key", "API_Key", "Image_Key", "File_Key", "UpstreamProxy", "AdminPassword", "VCP_Key"}
+    | {"ToolSocketToken", "MCPOAuthSecret", "RerankApi", "AIMemoApi"}
 )
 
 
@@ -108,6 +98,9 @@ class Settings(BaseSettings):
     server_log: Flag = Field(default=True, alias="ServerLog")
     server_log_max_mb: int = Field(default=10, alias="ServerLogMaxMB", ge=1, le=4096)
     server_log_files: int = Field(default=10, alias="ServerLogFiles", ge=1, le=10_000)
+    traces: TraceDetail = Field(default="full", alias="Traces")
+    trace_keep_days: float = Field(default=7, alias="TraceKeepDays", ge=0.01, le=36_500, allow_inf_nan=False)
+    trace_max_mb: int = Field(default=256, alias="TraceMaxMB", ge=1, le=100_000)
 
     # The model API
     api_url: WebAddress = Field(default="", alias="API_URL")

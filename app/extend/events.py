@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from app.extend.prompts import Piece
 from app.extend.tools import CallContext, Door, Outcome, ToolCall, ToolPush, ToolResult, ToolSpec
-from app.extend.values import Json
+from app.extend.values import Body, Json, Message
 
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """A chat request was accepted."""
+    """A chat request was accepted. ``parent_turn_id`` is the turn that an inner chat belongs to, empty for clients'.
+
+    ``depth`` counts chats within tools.
+    """
 
     turn_id: str
     model: str
     stream: bool
     client_ip: str | None
+    depth: int = 0
+    parent_turn_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +37,51 @@ class PhaseDone:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpandedText:
+    """A text of a message after expansion, and what it was made of; ``part`` None: the content is this text."""
+
+    message: int
+    part: int | None
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptExpanded:
+    """A prompt is finished: ``before`` is the client's body, ``sent`` are the messages after all phases.
+
+    ``texts`` are those that the expansion went through, with their origins; later phases may have changed some since.
+    Nobody changes what these refer to. Published only while somebody listens.
+    """
+
+    turn_id: str
+    before: Body
+    texts: tuple[ExpandedText, ...]
+    sent: Sequence[Message]
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What memory gave for one declaration of a prompt, with scores; ``details`` have a ``type`` (6.5)."""
+
+    turn_id: str
+    details: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
 class RoundStarted:
     """The upstream is about to be asked for the ``number``-th time (from 1)."""
 
     turn_id: str
     number: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamAnswered:
+    """A model API has begun to answer; ``upstream`` is its name in the settings, ``API_URL`` where it has none."""
+
+    turn_id: str
+    round: int
+    upstream: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +156,13 @@ class CallFinished:
 
 @dataclass(frozen=True, slots=True)
 class RoundFinished:
-    """The upstream ended its answer."""
+    """The upstream ended its answer; ``text`` is what it wrote."""
 
     turn_id: str
     number: int
     finish_reason: str | None
     usage: Mapping[str, Json] | None
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +334,10 @@ class Reloaded:
 Event = (
     TurnStarted
     | PhaseDone
+    | PromptExpanded
+    | Recalled
     | RoundStarted
+    | UpstreamAnswered
     | FirstToken
     | CallFound
     | CallStarted

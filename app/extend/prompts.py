@@ -55,11 +55,12 @@ class Filling:
 
 @dataclass(frozen=True, slots=True)
 class PromptContext:
-    """The conversation that placeholders are resolved for. ``round`` counts from 1."""
+    """The conversation that placeholders are resolved for. ``round`` counts from 1; ``turn_id`` may be unknown."""
 
     model: str
     messages: Sequence[Message]
     round: int = 1
+    turn_id: str = ""
 
 
 class PlaceholderSource(Protocol):

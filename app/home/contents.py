@@ -52,6 +52,7 @@ _OF_THE_MOMENT = frozenset(
         EDIT_LOCK,
         Path(STATE_FOLDER, REPLACED_FOLDER),
         Path(STATE_FOLDER, "memory"),  # made from the notes
+        Path(STATE_FOLDER, "traces"),  # of the last days, and private
         Path(STATE_FOLDER, "config.lock"),
         Path(STATE_FOLDER, "agents.lock"),
         Path(STATE_FOLDER, "trash"),  # what people wanted to be rid of

@@ -27,8 +27,7 @@ class Masks:
 
     def __init__(self, secrets: Callable[[], Iterable[str]]) -> None:
         self._secrets = secrets
-        self._known: frozenset[str] = frozenset()
-        self._finder = _Finder(())
+        self._made: tuple[frozenset[str], _Finder] = frozenset(), _Finder(())  # one value: threads ask at any time
 
     def suspects(self, data: bytes) -> bool:
         """Whether JSON in UTF-8 may hold something to mask."""
@@ -42,12 +41,18 @@ class Masks:
         """The value without them; a number that is one becomes a text. Raises RecursionError for a value too deep."""
         return _masked(value, self._of_now(more))
 
+    def of_this_moment(self) -> Callable[[Json], Json]:
+        """What masks values as ``value`` does, with the secrets of this moment: for many values at once."""
+        finder = self._of_now(())
+        return lambda value: _masked(value, finder)
+
     def _of_now(self, more: Iterable[str]) -> _Finder:
         secrets = frozenset(one for one in (*self._secrets(), *more) if len(one) >= SHORTEST_SECRET)
-        if secrets != self._known:
-            self._known = secrets
-            self._finder = _Finder(secrets)
-        return self._finder
+        known, finder = self._made
+        if secrets != known:
+            finder = _Finder(secrets)
+            self._made = secrets, finder
+        return finder
 
 
 class _Finder:
@@ -68,7 +73,9 @@ class _Finder:
         return any(form in data for form in self._encoded)
 
     def masked(self, text: str) -> str:
-        return self._pattern.sub(MASK, text) if any(form in text for form in self._forms) else text
+        if len(text) < SHORTEST_SECRET or not any([form in text for form in self._forms]):
+            return text
+        return self._pattern.sub(MASK, text)
 
     def is_secret(self, text: str) -> bool:
         return text in self._forms

@@ -58,6 +58,11 @@ class EventBus:
         self._listeners = (*self._listeners, (listener, frozenset(kinds)))
         self._by_kind.clear()
 
+    def unlisten(self, listener: Callable[[Event], None]) -> None:
+        """Call ``listener`` no more; one that does not listen is passed over."""
+        self._listeners = tuple(one for one in self._listeners if one[0] != listener)
+        self._by_kind.clear()
+
     def subscribe(self, limit: int = QUEUE_LIMIT) -> Subscription:
         """A queue of events from now on, of at most ``limit`` waiting events; ValueError for a limit that is none."""
         if limit < 1:

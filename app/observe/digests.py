@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from app.extend import ApprovalAsked, CallFinished, Event, Json, TaskFinished, ToolCall, ToolResult
+from app.extend import ApprovalAsked, CallFinished, Event, Json, PromptExpanded, TaskFinished, ToolCall, ToolResult
 
 MAX_DEPTH = 64
 """What is nested deeper in a result is left out."""
@@ -23,6 +23,9 @@ def digested(event: Event) -> Event:
     if isinstance(event, TaskFinished) and event.result is not None:
         shown = _digested_result(event.result)
         return event if shown is event.result else replace(event, result=shown)
+    if isinstance(event, PromptExpanded):
+        sent = tuple(without_base64(message) for message in event.sent)
+        return replace(event, before=without_base64(event.before), sent=sent)
     if isinstance(event, ApprovalAsked):
         asked = _digested_call(event.call)
         return event if asked is event.call else replace(event, call=asked)

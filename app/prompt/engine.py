@@ -78,7 +78,13 @@ class PromptEngine:
         self._clock = clock
 
     async def expand(
-        self, messages: Sequence[Message], model: str, *, round: int = 1, publish: Publish | None = None
+        self,
+        messages: Sequence[Message],
+        model: str,
+        *,
+        round: int = 1,
+        publish: Publish | None = None,
+        turn_id: str = "",
     ) -> ExpandedPrompt:
         """Expand a conversation for ``model`` (after redirection); ``messages`` is not changed.
 
@@ -89,7 +95,7 @@ class PromptEngine:
         opened, media = _without_media_switch(messages)
         slots = list(_slots(opened))
         budget = Budget(self._settings.limits)
-        context = PromptContext(model, tuple(opened), round)
+        context = PromptContext(model, tuple(opened), round, turn_id)
         count = _Count(slots, publish)
 
         templates = self._templates(slots, model, budget)

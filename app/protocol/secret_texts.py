@@ -21,6 +21,8 @@ _TOKENS = re.compile(
     r"|xox[abprs]-[A-Za-z0-9-]{10,}|AKIA[0-9A-Z]{16}(?![A-Za-z0-9])|AIza[A-Za-z0-9_-]{30,}"
     r"|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})"
 )
+_SHORTEST_TOKEN = 13
+_WITH_UNDERSCORE = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_")
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)[^-]*")
 _ASSIGNED = re.compile(r"(?m)^([ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]{0,100})[ \t]*=[ \t]*)(\S[^\r\n]*)")
 _BEARER = re.compile(r"(?i)\b(Bearer[ \t]+)[A-Za-z0-9._~+/=-]{12,}")
@@ -28,10 +30,28 @@ _BEARER = re.compile(r"(?i)\b(Bearer[ \t]+)[A-Za-z0-9._~+/=-]{12,}")
 
 def masked_text(text: str) -> str:
     """``text`` with a mask in place of well-known tokens, private keys, and values assigned to secret names."""
-    text = _TOKENS.sub(MASK, text)
-    text = _PRIVATE_KEY.sub(rf"\1{MASK}", text)
-    text = _BEARER.sub(rf"\1{MASK}", text)
-    return _ASSIGNED.sub(lambda found: found[1] + MASK if _is_secret(found[2]) else found[0], text)
+    # Plain searches first: most texts hold none of it, and an expression over a long one stops everything else.
+    if len(text) >= _SHORTEST_TOKEN and _may_hold_tokens(text):
+        text = _TOKENS.sub(MASK, text)
+    if "PRIVATE KEY-----" in text:
+        text = _PRIVATE_KEY.sub(rf"\1{MASK}", text)
+    if "bearer" in text.lower():
+        text = _BEARER.sub(rf"\1{MASK}", text)
+    if "=" in text:
+        text = _ASSIGNED.sub(lambda found: found[1] + MASK if _is_secret(found[2]) else found[0], text)
+    return text
+
+
+def _may_hold_tokens(text: str) -> bool:
+    """Whether one of the beginnings that ``_TOKENS`` looks for can be in the text."""
+    return (
+        "k-" in text
+        or "eyJ" in text
+        or "AKIA" in text
+        or "AIza" in text
+        or "xox" in text
+        or ("_" in text and any([beginning in text for beginning in _WITH_UNDERSCORE]))
+    )
 
 
 def masked(value: Any, depth: int = MAX_DEPTH) -> Any:

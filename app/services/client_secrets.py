@@ -50,7 +50,8 @@ class ClientSecrets:
         """Those that belong into no address."""
         config = self._config()
         if config is not self._looked_at:  # a reload brings another one
-            self._looked_at, self._configured = config, _configured(config)
+            self._configured = _configured(config)  # first: threads ask too
+            self._looked_at = config
         code = self._auth_code() if config.settings.vcp_tool_code else None
         return (self._key(), code or "", *self._configured, *self._of_plugins(("VCP_Key",)))
 

@@ -15,7 +15,7 @@ import httpx
 
 from app.config.settings import Settings
 from app.errors import BadRequestError, both
-from app.extend import Informed, Json
+from app.extend import Informed, Json, Recalled
 from app.hub.clients import ClientType
 from app.hub.hub import Hub
 from app.memory.recall.source import Inform, RecallSource
@@ -76,9 +76,17 @@ class Recall:
         self._caches: tuple[AnswerCache[Any], ...] = ()
 
         def inform() -> Inform | None:
-            if not hub().count(ClientType.VCP_INFO):
+            watched, traced = hub().count(ClientType.VCP_INFO) > 0, events.wanted(Recalled)
+            if not (watched or traced):
                 return None
-            return lambda message: events.publish(Informed("recall", message))
+
+            def tell(message: Mapping[str, Json], turn_id: str) -> None:
+                if watched:
+                    events.publish(Informed("recall", message))
+                if traced and turn_id:
+                    events.publish(Recalled(turn_id, message))
+
+            return tell
 
         self.source = RecallSource(
             self.recaller,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
+from app.config.settings import Settings
 from app.extend import CallFinished
 from app.hub.clients import ClientType
+from app.hub.masks import Masks
 from app.observe.bus import EventBus
 from app.observe.dumps import DebugDumps
 from app.observe.metrics import OBSERVED, Metrics
 from app.observe.server_log import LOG_FOLDER
+from app.observe.traces.tracing import TraceRules, Tracing
 from app.plugins.processes import Processes
 from app.services.in_force import InForce
 from app.upstream.fleet import UpstreamStatus
@@ -27,6 +30,23 @@ def debug_dumps(in_force: InForce, events: EventBus) -> DebugDumps:
     )
     events.listen(dumps.observe, CallFinished)
     return dumps
+
+
+def tracing(in_force: InForce, events: EventBus, secrets: Callable[[], Iterable[str]]) -> Tracing:
+    """What keeps traces of requests, as the settings of now want it."""
+
+    def rules(settings: Settings) -> TraceRules:
+        return TraceRules(settings.traces, settings.trace_keep_days * 86_400, settings.trace_max_mb * 1024 * 1024)
+
+    return Tracing(
+        events,
+        in_force.home / ".vcp" / "traces" / "traces.sqlite",
+        in_force.following(rules),
+        Masks(secrets).of_this_moment,
+        writes=in_force.owns_home,
+        clock=time.time,
+        timer=time.monotonic,
+    )
 
 
 def server_metrics(

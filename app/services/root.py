@@ -116,6 +116,7 @@ class Services:
         self.auth_code = AuthCode(config.home)
         self.secrets = ClientSecrets(lambda: self.config, lambda: self.key, lambda: self.found_plugins, self.auth_code)
         self.events.listen(call_log(self.secrets), *LOGGED)
+        self.traces = observing.tracing(self.in_force, self.events, self.secrets)
         self.side_requests = side_client(self.in_force.plugin_environ, self.in_force.chain_headers)
         self.upstream = upstreams.upstream_client(config, resolver)
         self.complete = PlainCompletions(lambda: self.upstream, self.model_redirect)
@@ -180,7 +181,7 @@ class Services:
         self.sockets = connected.served
         self.node_keys, self.hub, self.log_replay = connected.node_keys, connected.hub, connected.log_replay
         self.nodes, self.tool_clients, self.approvals = connected.nodes, connected.tool_clients, connected.approvals
-        self._lifecycles += connected.lifecycles
+        self._lifecycles += (*connected.lifecycles, self.traces)
         self.on_applied(connected.settings_changed)
 
         # Tools: the one way to call them, and calls that are put off.

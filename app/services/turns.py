@@ -16,7 +16,7 @@ from app.chat.text_format import TextCallFormat
 from app.chat.turn import TurnParts, TurnRules
 from app.config.settings import Settings
 from app.errors import both
-from app.extend import CallFormat, Json, PhaseDone, Preprocessor
+from app.extend import CallFormat, Json, PhaseDone, Preprocessor, PromptExpanded
 from app.observe.bus import EventBus
 from app.observe.dumps import DebugDumps
 from app.plugins.in_process_context import standing_in
@@ -49,7 +49,12 @@ def turn_parts(
     return TurnParts(
         upstream=upstream,
         preparation=Preparation(
-            engine, preprocessors, events, dumps.dump, phases_wanted=lambda: events.wanted(PhaseDone)
+            engine,
+            preprocessors,
+            events,
+            dumps.dump,
+            phases_wanted=lambda: events.wanted(PhaseDone),
+            prompts_wanted=lambda: events.wanted(PromptExpanded),
         ),
         call_tool=router.call,
         find_spec=router.find_spec,

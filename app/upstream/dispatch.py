@@ -162,6 +162,7 @@ class Dispatch:
         try:
             outcome: Reply | Fault | UpstreamStatusError = await self.send(candidate.target, sending)
             if isinstance(outcome, Reply):
+                outcome.upstream = candidate.target.name or "API_URL"
                 if outcome.status == 200:
                     candidate.succeeded()
                     outcome.hold(standing)

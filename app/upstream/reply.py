@@ -68,8 +68,8 @@ class Place(Protocol):
 class Reply:
     """The answer of a model API; to be closed by whoever got it, or used with ``async with``.
 
-    ``headers`` finds names in any case. Reading holds back the upstream: while nobody reads, at most half a MiB is
-    buffered. One reader at a time.
+    ``upstream`` names whose it is, empty where nobody has said so. ``headers`` finds names in any case. Reading holds
+    back the upstream: while nobody reads, at most half a MiB is buffered. One reader at a time.
     """
 
     def __init__(self, source: Source, first: bytes | None, idle: float) -> None:
@@ -86,6 +86,7 @@ class Reply:
         self._waiting_since: float | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._place: Place | None = None
+        self.upstream = ""
 
     def hold(self, place: Place) -> None:
         """Keep this place until the reply is closed."""

@@ -29,6 +29,7 @@ from app.web.admin.plugins import PluginRoutes
 from app.web.admin.prompt_files import PromptFilesRoutes
 from app.web.admin.system import SystemRoutes
 from app.web.admin.tool_lists import ToolListRoutes
+from app.web.admin.traces import TracesRoutes
 from app.web.admin_access import AdminAccess
 from app.web.admission import Admission, LimitsOfNow, admission
 from app.web.approvals import approvals_routes
@@ -127,6 +128,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
         PromptFilesRoutes(services),
         ToolListRoutes(services),
         AgentAssistantRoutes(services),
+        TracesRoutes(services),
         PanelRoutes(services, sessions, admin.attempts, blocks),
     )
     routes = _Routes(app, own, lambda: (*further, *for_admins, *services.routes))

@@ -18,10 +18,12 @@ from app.extend import (
     FirstToken,
     Outcome,
     PhaseDone,
+    PromptExpanded,
     RoundFinished,
     RoundStarted,
     TurnFinished,
     TurnStarted,
+    UpstreamAnswered,
 )
 from tests.chat.gated_tools import GatedTools
 from tests.server import ECHO, Running, call_text, run, running, write_plugin
@@ -57,8 +59,11 @@ def test_a_turn_with_calls_of_every_kind_tells_each_thing_once(tmp_path: Path, s
 
             assert [event.name for event in seen if isinstance(event, PhaseDone)] == PHASES
             line = [type(event) for event in seen if not isinstance(event, PhaseDone | CallStarted | CallFinished)]
-            rounds = [RoundStarted, FirstToken, *[CallFound] * 6, RoundFinished, RoundStarted, FirstToken]
-            assert line == [TurnStarted, *rounds, RoundFinished, TurnFinished]
+            asked = [RoundStarted, UpstreamAnswered, FirstToken]
+            rounds = [*asked, *[CallFound] * 6, RoundFinished, *asked]
+            assert line == [TurnStarted, PromptExpanded, *rounds, RoundFinished, TurnFinished]
+            assert [e.upstream for e in seen if isinstance(e, UpstreamAnswered)] == ["API_URL"] * 2
+            assert [e.text for e in seen if isinstance(e, RoundFinished)] == [text, "end"]
             usages = [(e.number, e.finish_reason, e.usage) for e in seen if isinstance(e, RoundFinished)]
             assert usages == [(1, "stop", {"total_tokens": 5}), (2, "stop", {"total_tokens": 6})]
             (end,) = [event for event in seen if isinstance(event, TurnFinished)]

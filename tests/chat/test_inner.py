@@ -15,6 +15,7 @@ from app.demo.script import Hold, json_reply, no_answer, say
 from app.demo.scripted import ScriptedUpstream
 from app.errors import BadRequestError
 from app.extend import CallContext, Door
+from app.observe.traces.store import Wanted
 from tests.server import chat_body, run, running
 
 CONTEXT = CallContext("t", Door.AGENT, client_ip="10.0.0.7", depth=3)
@@ -32,6 +33,8 @@ def test_the_completion_is_returned_and_the_clients_body_stays_untouched(tmp_pat
             (started,) = [event for event in server.events if type(event).__name__ == "TurnStarted"]
             assert started.client_ip == "10.0.0.7"  # type: ignore[union-attr]  # a TurnStarted
             assert len(server.services.running) == 0
+            (row,) = (await server.services.traces.page(Wanted())).rows
+            assert row.parent == CONTEXT.turn_id  # its trace belongs to the chat that led to it
 
     run(main())
 

@@ -47,3 +47,12 @@ def test_the_secrets_are_those_of_now_and_the_longest_is_taken_first() -> None:
     secrets.clear()
     assert masks.text("secret-long") == "secret-long"
     assert masks.text("one more", "one more") == "***"
+
+
+def test_a_mask_of_this_moment_keeps_its_secrets_for_many_values() -> None:
+    secrets = ["secret-one"]
+    masks = Masks(lambda: secrets)
+    mask = masks.of_this_moment()
+    secrets[:] = ["secret-two"]
+    assert mask({"a": "secret-one secret-two"}) == {"a": "*** secret-two"}
+    assert masks.of_this_moment()("secret-one secret-two") == "secret-one ***"

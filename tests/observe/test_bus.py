@@ -118,3 +118,14 @@ def test_missed_events_are_counted_also_those_of_subscribers_that_are_gone() -> 
     one.close()
     bus.publish(RoundStarted("t", 4))
     assert (bus.dropped, other.dropped) == (5, 3)
+
+
+def test_who_ceases_to_listen_hears_nothing_more_and_wants_nothing() -> None:
+    bus = EventBus()
+    heard: list[Event] = []
+    bus.listen(heard.append, RoundStarted)
+    bus.publish(event(1))
+    bus.unlisten(heard.append)
+    bus.unlisten(heard.append)
+    bus.publish(event(2))
+    assert heard == [event(1)] and not bus.wanted(RoundStarted)

@@ -16,6 +16,7 @@ from app.demo.scripted import ScriptedUpstream
 from app.hub.clients import ClientType
 from app.hub.hub import PATHS
 from app.memory.recall.ai_memo_model import AiMemoModel, ModelAddress
+from app.observe.traces.store import Wanted
 from app.services.memory_recall import recall_rules
 from tests.hub.clients import SOCKET_KEY, address, connected
 from tests.server import ECHO, Running, call_text, run, running, write_plugin
@@ -74,6 +75,25 @@ def test_a_diary_of_placeholders_and_tool_blocks_reaches_the_model_as_text_only(
             assert len(up.bodies) == 1  # no tool was called
             if not stream:
                 assert answer.json()["choices"][0]["message"]["content"] == "好"
+
+    run(main())
+
+
+def test_a_trace_tells_what_was_recalled_with_scores_and_which_part_of_the_prompt_it_is(tmp_path: Path) -> None:
+    write_note(tmp_path, "小克", "a.txt", "[2025-11-20] - 小克\n养了一只猫叫咪咪\nTag: 猫")
+
+    async def main() -> None:
+        async with ScriptedUpstream(lambda _: say("好")) as up, running(tmp_path, up.base_url) as server:
+            await indexed(server, 1)
+            await server.chat({"role": "system", "content": "[[小克日记本]]"}, "咪咪")
+            traces = server.services.traces
+            (row,) = (await traces.page(Wanted())).rows
+            trace = await traces.one(row.id)
+            (told,) = trace["recall"]
+            assert (told["type"], told["dbName"], told["query"]) == ("RAG_RETRIEVAL_DETAILS", "小克", "咪咪")
+            (hit,) = told["results"]
+            assert "咪咪" in hit["text"] and hit["score"] > 0
+            assert trace["prompt"]["origins"][0]["runs"][0][:2] == ["recall:小克", "data"]
 
     run(main())
 

@@ -28,8 +28,8 @@ MAX_DECLARATIONS = 200
 MAX_WARNED = 1_000
 """Declarations with unknown modifiers that are told of in the log, over the life of the server."""
 
-Inform = Callable[[Mapping[str, Json]], None]
-"""Tells those who watch the inner workings."""
+Inform = Callable[[Mapping[str, Json], str], None]
+"""Tells those who watch the inner workings what was found, and in which turn."""
 
 
 class RecallSource:
@@ -81,7 +81,7 @@ class RecallSource:
             recaller = await asyncio.to_thread(self._recaller)
             request = await recaller.request(declarations, context.messages)
             answers = await recaller.answers(declarations, request)
-            self._tell(answers, request)
+            self._tell(answers, request, context.turn_id)
         except Exception:  # the turn's boundary: memory must not end it
             log.exception("recall failed")
             return {
@@ -99,7 +99,7 @@ class RecallSource:
                 for warning in declaration.warnings:
                     log.warning("%s: nobody knows the modifier '%s'; it is passed over", key, warning)
 
-    def _tell(self, answers: Sequence[Answer], request: Request) -> None:
+    def _tell(self, answers: Sequence[Answer], request: Request, turn_id: str) -> None:
         inform = self._inform()
         if inform is None:
             return
@@ -108,7 +108,7 @@ class RecallSource:
         for answer in answers:
             message = details_of(answer, request.query)
             if message is not None:
-                inform(message)
+                inform(message, turn_id)
 
 
 def _filling(answer: Answer) -> Filling | None:

@@ -42,6 +42,7 @@ from app.web.panel.setup import SetupPart
 from app.web.panel.static import PREFIX, Assets
 from app.web.panel.tavern import TavernPart
 from app.web.panel.tool_lists import ToolListsPart
+from app.web.panel.traces import TracesPart
 from app.web.panel.variables import VariablesPart
 
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
@@ -72,6 +73,7 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ResultsPart,
     SchedulesPart,
     SetupPart,
+    TracesPart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""
 

@@ -129,7 +129,7 @@ class Played:
             lambda: self.recaller,
             enabled=lambda: self.enabled,
             max_seconds=lambda: 30.0,
-            inform=lambda: self.told.append if self.watched else None,
+            inform=lambda: (lambda message, _turn: self.told.append(message)) if self.watched else None,
         )
 
     def _parts(self) -> RecallParts:
