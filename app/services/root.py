@@ -108,7 +108,6 @@ class Services:
         self._lifecycles: tuple[Lifecycle, ...] = tuple(lifecycles)
         self._applied: list[Callable[[Config], None]] = []
 
-        # What needs nothing but the configuration.
         self._ids = Ids()
         self.events = EventBus()
         self.dumps = observing.debug_dumps(self.in_force, self.events)
