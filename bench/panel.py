@@ -25,7 +25,7 @@ from app.observe.traces.store import TraceStore, Wanted
 from bench.child import BenchError, address_of, run, started
 from bench.sides import serve_command
 
-LOGIN = aiohttp.BasicAuth("admin", "panel-bench")
+NAME, PASSWORD = "admin", "panel-bench"
 KEY = "key-of-the-panel-bench"
 GOAL_MS = 200
 TRACES_FILE = Path(".vcp") / "traces" / "traces.sqlite"
@@ -39,7 +39,7 @@ _NOT_PAGES = ("/static/", "/download", "/export", "/logout", "/stream")
 def make_home(home: Path, *, notes: int, plugins: int) -> None:
     """A home with so many notes in ten notebooks, and so many plugins."""
     (home / "config.env").write_text(
-        f"Key={KEY}\nAdminUsername={LOGIN.login}\nAdminPassword={LOGIN.password}\nMemoryEmbedder=hashing\n", "utf-8"
+        f"Key={KEY}\nAdminUsername={NAME}\nAdminPassword={PASSWORD}\nMemoryEmbedder=hashing\n", "utf-8"
     )
     for number in range(notes):
         folder = home / "dailynote" / f"日记{number % 10}"
@@ -110,9 +110,10 @@ async def measure(home: Path, repeats: int) -> list[tuple[str, float, float, int
     """(page, median ms, greatest ms, bytes) of each page."""
     async with started(*serve_command(home)) as process:
         address = await address_of(process, "vcp-server")
-        async with aiohttp.ClientSession(auth=LOGIN, headers={"Accept": "text/html"}) as session:
+        headers = {"Accept": "text/html", "Authorization": aiohttp.encode_basic_auth(NAME, PASSWORD)}
+        async with aiohttp.ClientSession(headers=headers) as session:
             await _settled(session, address)
-            rows, waiting, kinds = [], ["/AdminPanel/"], set()
+            rows, waiting, kinds = [], ["/AdminPanel/"], {"/"}
             while waiting:
                 page = waiting.pop(0)
                 times, text = [], ""
