@@ -33,6 +33,19 @@ BATCH = 500
 WAIT_SECONDS = 600.0
 
 _LINK = re.compile(r'href="(/AdminPanel/[^"#]*)"')
+_FURTHER = (
+    "notebooks/日记0",
+    "notebooks/日记0/note/note-00000.txt",
+    "notebooks?q=白鹭",
+    "traces?q=SciCalculator",
+    "traces?q=nothing-like-it",
+    "trace/bench-0/prompt",
+    "plugins?q=Tool",
+    "search?q=Tool",
+    "attention",
+    "config?tab=text",
+)
+"""Pages that links do not lead to, or only after another one of their kind."""
 _NOT_PAGES = ("/static/", "/download", "/export", "/logout", "/stream")
 
 
@@ -113,7 +126,7 @@ async def measure(home: Path, repeats: int) -> list[tuple[str, float, float, int
         headers = {"Accept": "text/html", "Authorization": aiohttp.encode_basic_auth(NAME, PASSWORD)}
         async with aiohttp.ClientSession(headers=headers) as session:
             await _settled(session, address)
-            rows, waiting, kinds = [], ["/AdminPanel/"], {"/"}
+            rows, waiting, kinds = [], ["/AdminPanel/", *(f"/AdminPanel/{page}" for page in _FURTHER)], {"/"}
             while waiting:
                 page = waiting.pop(0)
                 times, text = [], ""
