@@ -15,6 +15,7 @@ import platform
 import re
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -171,14 +172,14 @@ async def compare(options: argparse.Namespace) -> None:
         print(f"{middle:8.1f} ms  (most {most:8.1f})  {size / 1024:7.1f} KiB  {page}{mark}")
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--traces", type=int, default=10_000)
     parser.add_argument("--notes", type=int, default=5_000)
     parser.add_argument("--plugins", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=5)
-    run(compare(parser.parse_args()))
+    run(compare(parser.parse_args(words)))
 
 
 if __name__ == "__main__":
