@@ -171,6 +171,10 @@ class Panel:
 
         return safe
 
+    def missing(self, request: Request) -> Response:
+        """The page, or the notice, of an address that nothing has."""
+        return self._failed(request, both("没有这个页面", "there is no such page"), 404)
+
     def _failed(self, request: Request, message: str, status: int) -> Response:
         if "hx-request" in request.headers:
             return self.told(request, message, message, status=status, kind="bad")

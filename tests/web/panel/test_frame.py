@@ -176,6 +176,21 @@ def test_the_search_finds_pages_in_both_languages(tmp_path: Path) -> None:
     run(main())
 
 
+def test_an_address_that_nothing_has_is_told_by_a_page_to_people_and_as_json_to_programs(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            page = await visitor.page(f"/nothing/{HOSTILE}", status=404)
+            assert "there is no such page" in page and "Back to the overview" in page and "<img src=x" not in page
+            assert "没有这个页面" in await visitor.page("/nothing", language="zh", status=404)
+            assert "there is no such page" in await visitor.page("/logout", status=404), "a form's address in a tab"
+            answer = await visitor.client.get("/AdminPanel/nothing")
+            assert answer.status_code == 404 and set(answer.json()) == {"error"}
+            answer = await visitor.client.get("/admin_api/nothing", headers={"accept": "text/html"})
+            assert answer.status_code == 404 and set(answer.json()) == {"error"}
+
+    run(main())
+
+
 def test_assets_are_open_versioned_and_with_their_licences(tmp_path: Path) -> None:
     async def main() -> None:
         async with visiting(tmp_path, logged_in=False) as visitor:
