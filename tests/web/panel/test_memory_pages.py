@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from urllib.parse import quote
@@ -197,9 +198,22 @@ def test_the_index_tells_how_it_is_and_is_made_anew(tmp_path: Path) -> None:
             index = visitor.server.services.memory.index
             await until(lambda: index.index is not None and index.index.notebooks().get(BOOK) is not None)
             assert "Index of notes" in await visitor.page("/memory-index")
-            for path in ("check", "rebuild"):
-                state = (await visitor.post(f"/memory-index/{path}", {})).text
-                assert "fragments" in state
+
+            async def told(path: str, **fields: str) -> str:
+                await visitor.post(f"/memory-index/{path}", fields)
+                async with asyncio.timeout(20):
+                    while "Running" in (state := await visitor.page("/memory-index/state")):
+                        await asyncio.sleep(0.05)
+                return state
+
+            rebuilt = await told("rebuild")
+            assert "fragments" in rebuilt and "Rebuild: done" in rebuilt and "scannedAt" not in rebuilt
+            assert "no faults were found" in await told("check")
+            assert index.index is not None
+            await index.index.database.write(lambda connection: connection.execute("DELETE FROM chunks"))
+            checked = await told("check")
+            assert "faults found: " in checked and "<li>" in checked, "what is wrong is told, not only that it is done"
+            assert "the index was made anew" in await told("check", repair="true")
             assert "Running" not in await visitor.page("/memory-index/state")
             refused = await visitor.post("/memory-index/import", {"path": "/nowhere"})
             assert refused.status_code == 400
