@@ -198,13 +198,20 @@ def test_the_index_tells_how_it_is_and_is_made_anew(tmp_path: Path) -> None:
             index = visitor.server.services.memory.index
             await until(lambda: index.index is not None and index.index.notebooks().get(BOOK) is not None)
             assert "Index of notes" in await visitor.page("/memory-index")
+            for path in ("check", "rebuild"):
+                state = (await visitor.post(f"/memory-index/{path}", {})).text
+                assert "fragments" in state
 
-            async def told(path: str, **fields: str) -> str:
-                await visitor.post(f"/memory-index/{path}", fields)
+            async def ended() -> str:
                 async with asyncio.timeout(20):
                     while "Running" in (state := await visitor.page("/memory-index/state")):
                         await asyncio.sleep(0.05)
                 return state
+
+            async def told(path: str, **fields: str) -> str:
+                await ended()
+                await visitor.post(f"/memory-index/{path}", fields)
+                return await ended()
 
             rebuilt = await told("rebuild")
             assert "fragments" in rebuilt and "Rebuild: done" in rebuilt and "scannedAt" not in rebuilt
