@@ -54,6 +54,20 @@ def test_a_login_opens_pages_and_routes_until_logout(tmp_path: Path) -> None:
     run(main())
 
 
+@pytest.mark.parametrize(("body", "status"), [(b"\xff\xfe", 400), (b"x" * 3_000_000, 413), (b"&" * 9, 400)])
+def test_who_is_not_logged_in_sees_no_navigation_whatever_they_send(tmp_path: Path, body: bytes, status: int) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path, logged_in=False) as visitor:
+            form = {"content-type": "application/x-www-form-urlencoded", "accept-language": "en"}
+            answer = await visitor.client.post("/AdminPanel/login", content=body, headers=form)
+            assert answer.status_code == status and "could not be read" in answer.text
+            assert "<nav" not in answer.text and "/AdminPanel/actions" not in answer.text
+            long = await visitor.post("/login", {"username": "a" * 100_000, "password": "x"}, htmx=False)
+            assert long.status_code == 401 and len(long.text) < 10_000
+
+    run(main())
+
+
 def test_five_wrong_passwords_at_the_login_page_block_it_but_not_a_login_that_holds(tmp_path: Path) -> None:
     async def main() -> None:
         async with visiting(tmp_path) as visitor:
