@@ -334,3 +334,24 @@ def test_a_plugin_with_a_page_that_is_none_is_left_out(tmp_path: Path, declared:
             assert any("Pager" in problem for problem in visitor.server.services.in_process.problems())
 
     run(main())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "![" * 99_000,
+        "*a_ " * 45_000,
+        "1. \n" * 45_000,
+        "~~a" * 60_000,
+        "|" + "a|" * 300 + "\n|" + "-|" * 300 + "\n" + "|\n" * 2_000,
+    ],
+    ids=["pictures", "emphasis", "lists", "struck", "table"],
+)
+def test_markdown_that_would_hold_the_server_up_is_shown_as_it_is(text: str) -> None:
+    assert Renderer()(text).startswith("<pre>")
+
+
+def test_a_long_note_of_a_person_is_still_markdown() -> None:
+    text = "# Day\n\n" + "- *a* [b](https://x.example) `c`\n" * 300 + "\n| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 200
+    shown = Renderer()(text)
+    assert shown.startswith("<h3>") and shown.count("<tr>") == 201
