@@ -23,6 +23,7 @@ from app.errors import BadRequestError, VcpError, both
 from app.extend import Access, DeclaredRoute, PageGroup, PanelPage, SearchHit
 from app.protocol.markers import FATAL_ERROR
 from app.services import Services
+from app.services.attention import in_both
 from app.web.body import ClientGoneError, read_body
 from app.web.panel.language import language_of, theme_of
 from app.web.panel.markdown import Renderer
@@ -163,8 +164,8 @@ class Panel:
             except VcpError as error:
                 return self._failed(request, error.message, error.status)
             except OSError as fault:
-                refused = both("磁盘操作失败", "the disk refused")
-                return self._failed(request, f"{refused}: {fault.strerror or fault}", 500)
+                why = fault.strerror or fault
+                return self._failed(request, both(f"磁盘操作失败：{why}", f"the disk refused: {why}"), 500)
             except Exception:  # the boundary of the web: a page that fails says so and hurts no other
                 log.exception("page %s of the panel failed", request.scope["path"])
                 return self._failed(request, FATAL_ERROR, 500)
@@ -173,7 +174,7 @@ class Panel:
 
     def _failed(self, request: Request, message: str, status: int) -> Response:
         if "hx-request" in request.headers:
-            return self.told(request, message, message, status=status, kind="bad")
+            return self.told(request, *in_both(message), status=status, kind="bad")
         return self.page(request, "error.html", "-", status=status, message=message, code=status)
 
     def _render(self, request: Request, template: str, values: Mapping[str, Any]) -> str:
@@ -182,6 +183,7 @@ class Panel:
             "language": language,
             "theme": theme_of(request),
             "t": (lambda chinese, english: chinese) if language == "zh" else (lambda chinese, english: english),
+            "told": lambda text: in_both(text)[0 if language == "zh" else 1],
             "when": self._when,
             "here": request.scope["path"],
         }
