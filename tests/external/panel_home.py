@@ -7,7 +7,7 @@ import math
 import time
 from pathlib import Path
 
-from app.extend import RoundFinished, TurnStarted
+from app.extend import CallContext, CallFinished, Door, Outcome, RoundFinished, ToolCall, ToolResult, TurnStarted
 from app.observe.history import SAMPLE_SECONDS, History, packed
 from app.services.overview import HISTORY_FILE
 from tests.external.browser import NAME, PASSWORD
@@ -114,6 +114,9 @@ def _hour(home: Path) -> None:
             history.observe(TurnStarted(turn, "nova", True, None))
             tokens = {"prompt_tokens": int(900 * busy), "completion_tokens": int(260 * busy)}
             history.observe(RoundFinished(turn, 1, "stop", tokens))
+            if minute % 2 == 0:
+                call, context = ToolCall("call", "SciCalculator", {}), CallContext(turn, Door.STREAM)
+                history.observe(CallFinished(turn, call, context, None, Outcome.SUCCESS, ToolResult("ok"), 0, 0.1))
         history.sample(4 + 9 * max(0.0, busy), (150 + 12 * busy) * 1024 * 1024, 0.002 + 0.002 * max(0.0, busy))
         now[0] += SAMPLE_SECONDS
     path = home / HISTORY_FILE

@@ -90,7 +90,13 @@ def test_a_placeholder_that_nothing_provides_is_told_with_file_line_and_column(
     assert len(found) == 1
 
 
-RECALL = ("[[公共日记本:1.5::Time]]", "<<公共日记本>>", "《《公共日记本》》", "[[VCP元思考:default]]", "[[AIMemo=True]]")
+RECALL = (
+    "[[公共日记本:1.5::Time]]",
+    "<<公共日记本>>",
+    "《《公共日记本》》",
+    "[[VCP元思考:default]]",
+    "[[AIMemo=True]]",
+)
 
 
 @pytest.mark.parametrize("placeholder", RECALL)
