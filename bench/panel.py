@@ -15,6 +15,7 @@ import platform
 import re
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,7 +26,7 @@ from app.observe.traces.store import TraceStore, Wanted
 from bench.child import BenchError, address_of, run, started
 from bench.sides import serve_command
 
-LOGIN = aiohttp.BasicAuth("admin", "panel-bench")
+NAME, PASSWORD = "admin", "panel-bench"
 KEY = "key-of-the-panel-bench"
 GOAL_MS = 200
 TRACES_FILE = Path(".vcp") / "traces" / "traces.sqlite"
@@ -33,13 +34,26 @@ BATCH = 500
 WAIT_SECONDS = 600.0
 
 _LINK = re.compile(r'href="(/AdminPanel/[^"#]*)"')
+_FURTHER = (
+    "notebooks/日记0",
+    "notebooks/日记0/note/note-00000.txt",
+    "notebooks?q=白鹭",
+    "traces?q=SciCalculator",
+    "traces?q=nothing-like-it",
+    "trace/bench-0/prompt",
+    "plugins?q=Tool",
+    "search?q=Tool",
+    "attention",
+    "config?tab=text",
+)
+"""Pages that links do not lead to, or only after another one of their kind."""
 _NOT_PAGES = ("/static/", "/download", "/export", "/logout", "/stream")
 
 
 def make_home(home: Path, *, notes: int, plugins: int) -> None:
     """A home with so many notes in ten notebooks, and so many plugins."""
     (home / "config.env").write_text(
-        f"Key={KEY}\nAdminUsername={LOGIN.login}\nAdminPassword={LOGIN.password}\nMemoryEmbedder=hashing\n", "utf-8"
+        f"Key={KEY}\nAdminUsername={NAME}\nAdminPassword={PASSWORD}\nMemoryEmbedder=hashing\n", "utf-8"
     )
     for number in range(notes):
         folder = home / "dailynote" / f"日记{number % 10}"
@@ -110,9 +124,10 @@ async def measure(home: Path, repeats: int) -> list[tuple[str, float, float, int
     """(page, median ms, greatest ms, bytes) of each page."""
     async with started(*serve_command(home)) as process:
         address = await address_of(process, "vcp-server")
-        async with aiohttp.ClientSession(auth=LOGIN, headers={"Accept": "text/html"}) as session:
+        headers = {"Accept": "text/html", "Authorization": aiohttp.encode_basic_auth(NAME, PASSWORD)}
+        async with aiohttp.ClientSession(headers=headers) as session:
             await _settled(session, address)
-            rows, waiting, kinds = [], ["/AdminPanel/"], set()
+            rows, waiting, kinds = [], ["/AdminPanel/", *(f"/AdminPanel/{page}" for page in _FURTHER)], {"/"}
             while waiting:
                 page = waiting.pop(0)
                 times, text = [], ""
@@ -157,14 +172,14 @@ async def compare(options: argparse.Namespace) -> None:
         print(f"{middle:8.1f} ms  (most {most:8.1f})  {size / 1024:7.1f} KiB  {page}{mark}")
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--traces", type=int, default=10_000)
     parser.add_argument("--notes", type=int, default=5_000)
     parser.add_argument("--plugins", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=5)
-    run(compare(parser.parse_args()))
+    run(compare(parser.parse_args(words)))
 
 
 if __name__ == "__main__":

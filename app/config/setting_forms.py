@@ -10,10 +10,10 @@ from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
 
 from app.config.settings import NEEDS_RESTART, names
+from app.protocol.secret_texts import is_secret_name
 
 Kind = Literal["switch", "choice", "whole", "number", "text"]
 
-_SECRET_NAME = re.compile(r"(?:key|token|secret|password|passwd|cookie|credential)s?$", re.IGNORECASE)
 _TEXTS = re.compile(r"(?:Tar|Var|Sar).*|(?:Super)?Detector.*")
 
 
@@ -49,7 +49,7 @@ def is_secret(name: str) -> bool:
     field = names().get(name)
     if field is not None:
         return not field.repr
-    return _SECRET_NAME.search(name) is not None and not _TEXTS.fullmatch(name)
+    return is_secret_name(name) and not _TEXTS.fullmatch(name)
 
 
 def _kind(field: FieldInfo) -> Kind:

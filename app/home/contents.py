@@ -54,7 +54,6 @@ _OF_THE_MOMENT = frozenset(
         Path(STATE_FOLDER, "memory"),  # made from the notes
         Path(STATE_FOLDER, "traces"),  # of the last days, and private
         Path(STATE_FOLDER, "config.lock"),
-        Path(STATE_FOLDER, "agents.lock"),
         Path(STATE_FOLDER, "trash"),  # what people wanted to be rid of
         Path(STATE_FOLDER, "mcp_tools", "lock"),
         Path(STATE_FOLDER, "mcp_oauth", "locks"),

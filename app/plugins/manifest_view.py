@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from app.extend import Json, ToolSpec
 from app.plugins.environment import resolve_settings
 from app.plugins.manifest import Manifest
 from app.plugins.plugin_edit import Installed
-from app.protocol.secret_texts import MASK, masked_text
+from app.protocol.secret_texts import MASK, is_secret_name, masked_text
 
 FAR_TYPE = "synchronous"
 """What tools of nodes are called; their program's type is not known here."""
-
-_SECRET_NAME = re.compile(r"(?:key|token|secret|passw(?:or)?d|cookie|credential|authorization|pwd|auth)s?$", re.I)
 
 
 def masked_settings(values: Mapping[str, str]) -> dict[str, Json]:
     """Settings with their keys; values under names that tell of a secret, and well-known tokens, are masked."""
     return {name: MASK if is_secret_name(name) and value else masked_text(value) for name, value in values.items()}
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether a setting of this name is taken for a secret."""
-    return _SECRET_NAME.search(name.strip()) is not None
 
 
 def full_manifest(one: Installed, environ: Mapping[str, str]) -> dict[str, Json]:

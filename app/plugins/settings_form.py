@@ -9,7 +9,7 @@ from app.config import dotenv
 from app.config.env_edit import edited, is_key
 from app.config.env_layout import Layout
 from app.plugins.manifest import Manifest
-from app.plugins.manifest_view import is_secret_name
+from app.protocol.secret_texts import is_secret_name
 
 MAX_FIELDS = 300
 """Keys of one form; further ones are edited as text."""

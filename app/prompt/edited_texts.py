@@ -21,7 +21,7 @@ from app.config.durable import create_atomic, remove_atomic, sync_folder
 from app.config.edit_lock import edit_lock
 from app.config.edited_file import LOCK_SECONDS, EditedFile, FileTooLargeError, read_edited, write_edited
 from app.config.file_lock import held
-from app.config.trash_time import deleted_at, new_deletion
+from app.config.trash_time import DUE_FILE, deleted_at, new_deletion, was_due
 from app.errors import BadRequestError, NotFoundError, VcpError, both
 from app.extend import Json
 from app.prompt.files import MAX_FILE_BYTES, contained
@@ -246,16 +246,20 @@ class EditedTexts:
         """The path of the file that was deleted; None when it is not there any more."""
         folder = self._trash / deletion
         for parent, _, names in os.walk(folder):
-            if names:
-                return Path(parent, names[0]).relative_to(folder).as_posix()
+            kept = [name for name in names if name != DUE_FILE]
+            if kept:
+                return Path(parent, kept[0]).relative_to(folder).as_posix()
         return None
 
     def _sweep(self, now: datetime, keep_days: int) -> None:
+        """Remove for good what has been too old since an earlier sweep, a day ago or more."""
         limit = now.astimezone(UTC) - timedelta(days=keep_days)
         for name in self._deletions():
             moment = deleted_at(name)
             if moment is not None and moment < limit:
                 try:
+                    if not was_due(self._trash / name / DUE_FILE, now.astimezone(UTC)):
+                        continue
                     shutil.rmtree(self._trash / name)
                 except OSError as error:
                     log.warning("an old deleted text, %s, cannot be removed: %s", name, error.strerror or error)

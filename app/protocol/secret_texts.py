@@ -15,6 +15,9 @@ MAX_DEPTH = 64
 _NAMES = re.compile(
     "password|passwd|passphrase|secret|apikey|accesskey|privatekey|credential|authorization|cookie|token$"
 )
+_SETTING_NAMES = re.compile(
+    r"(?:key|token|secret|passw(?:or)?d|cookie|credential|authorization|pwd|auth)s?$", re.IGNORECASE
+)
 _TOKENS = re.compile(
     r"(?<![A-Za-z0-9_-])(?:"
     r"(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
@@ -68,6 +71,11 @@ def masked(value: Any, depth: int = MAX_DEPTH) -> Any:
         name: MASK if _is_secret(name) and isinstance(item, str | int | float) and item else masked(item, depth - 1)
         for name, item in value.items()
     }
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a setting of this name (``config.env``, a plugin's own) is taken for a secret: by the end of the name."""
+    return _SETTING_NAMES.search(name.strip()) is not None
 
 
 def _is_secret(name: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -11,10 +10,10 @@ from app.extend import Event
 from app.hub.masks import Masks
 from app.observe.call_log import log_event
 from app.plugins.discovery import PluginSet
+from app.protocol.secret_texts import is_secret_name
 
 _PICTURES_AND_FILES = ("Image_Key", "File_Key")
 _PROMPTS = ("Tar", "Var", "Sar")
-_SECRET_NAME = re.compile(r"(?:key|token|secret|password|passwd|cookie|credential)s?$", re.IGNORECASE)
 _SHORTEST_VALUE = 12
 """A value under a name that only looks like a secret's has to be as long as one too."""
 
@@ -67,7 +66,7 @@ def _configured(config: Config) -> tuple[str, ...]:
     others = (
         config.environ.get(name, "")
         for name in sorted(config.file_keys)
-        if name not in _PICTURES_AND_FILES and not name.startswith(_PROMPTS) and _SECRET_NAME.search(name)
+        if name not in _PICTURES_AND_FILES and not name.startswith(_PROMPTS) and is_secret_name(name)
     )
     long = (value for value in others if len(value) >= _SHORTEST_VALUE and len(value.split()) == 1)
     return (*own, *upstreams, *long)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from app.config import approval_rules
-from app.config.edit_lock import LOCK_FILE
 from app.config.operator_file import OperatorFile
 from app.mcp.client import servers_file
 from app.mcp.groups import file as group_file
@@ -40,8 +37,3 @@ def approvals_of(in_force: InForce) -> OperatorFile:
         lambda data: approval_rules.read_rules(data)[1],
         '{\n  "enabled": false,\n  "timeoutMinutes": 5,\n  "approveAll": false,\n  "approvalList": []\n}\n',
     )
-
-
-def edit_lock(in_force: InForce) -> Path:
-    """What orders those who write them."""
-    return in_force.home / LOCK_FILE

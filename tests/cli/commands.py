@@ -1,4 +1,4 @@
-"""Commands run inside the test's own process: what they printed and how they ended."""
+"""Commands run inside the test's own process: what they printed and how they ended; what tests of servers share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
+from app.demo.script import Hold, Reply, Send
 
 PLUGIN_SLEEPER = """
 import os, time
@@ -41,3 +42,10 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
     ended = command(capsys, *words)
     assert (ended.code, ended.out) == (2, "")
     return ended.err
+
+
+def halved(reply: Reply) -> Reply:
+    """The reply with a gate in its middle."""
+    data = b"".join(step.data for step in reply.steps if isinstance(step, Send))
+    middle = len(data) // 2
+    return Reply((Send(data[:middle]), Hold(), Send(data[middle:])))

@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from app.cli.start_again import VARIABLE, HandedOn, handed_on
-from app.demo.script import Hold, Reply, Send, say
+from app.demo.script import say
 from app.demo.scripted import ScriptedUpstream
 from app.home.lock import OWNER_FILE, HomeTakenError, own_home
-from tests.cli.commands import PLUGIN_SLEEPER, refused
+from tests.cli.commands import PLUGIN_SLEEPER, halved, refused
 from tests.plugins.watching import appears, lives
 from tests.program import Program, read_until, started
 from tests.server import call_text, read_stream, run, write_plugin
@@ -145,13 +145,6 @@ def test_what_runs_is_waited_for_once_and_children_are_gone(tmp_path: Path) -> N
                 assert "Traceback" not in program.logged
 
     run(test())
-
-
-def halved(reply: Reply) -> Reply:
-    """The reply with a gate in its middle."""
-    data = b"".join(step.data for step in reply.steps if isinstance(step, Send))
-    middle = len(data) // 2
-    return Reply((Send(data[:middle]), Hold(), Send(data[middle:])))
 
 
 def test_a_signal_during_the_restart_ends_the_server_for_good(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ import httpx
 import pytest
 
 from app.config.home_folders import HOME_FOLDERS
-from app.demo.script import Hold, Reply, Send, no_answer, say
+from app.demo.script import Hold, no_answer, say
 from app.demo.scripted import ScriptedUpstream
-from tests.cli.commands import PLUGIN_SLEEPER, refused
+from tests.cli.commands import PLUGIN_SLEEPER, halved, refused
 from tests.plugins.watching import appears, lives
 from tests.program import Program, started
 from tests.server import call_text, read_stream, run, write_plugin
@@ -297,13 +297,6 @@ def test_an_answer_that_runs_may_end_before_the_server_does(tmp_path: Path, numb
                 assert "Traceback" not in program.logged
 
     run(test())
-
-
-def halved(reply: Reply) -> Reply:
-    """The reply with a gate in its middle."""
-    data = b"".join(step.data for step in reply.steps if isinstance(step, Send))
-    middle = len(data) // 2
-    return Reply((Send(data[:middle]), Hold(), Send(data[middle:])))
 
 
 def test_a_tool_that_runs_too_long_ends_with_the_server(tmp_path: Path) -> None:

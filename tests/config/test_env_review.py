@@ -121,7 +121,17 @@ def test_forms_know_kind_default_range_and_secrets() -> None:
 
 
 def test_names_of_secrets() -> None:
-    secrets = ("Key", "API_Key", "UpstreamProxy", "Upstream_fast_Key", "GITHUB_TOKEN", "MyPassword", "RerankApi")
+    secrets = (
+        "Key",
+        "API_Key",
+        "UpstreamProxy",
+        "Upstream_fast_Key",
+        "GITHUB_TOKEN",
+        "MyPassword",
+        "RerankApi",
+        "Site_PWD",
+        "X_AUTH",
+    )
     assert [name for name in secrets if not is_secret(name)] == []
     plain = (
         "PORT",

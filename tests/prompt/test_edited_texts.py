@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.config.edited_file import EditConflictError, FileTooLargeError
-from app.config.trash_time import deleted_at, new_deletion
+from app.config.trash_time import GRACE, deleted_at, new_deletion
 from app.errors import BadRequestError, NotFoundError
 from app.prompt import edited_texts
 from app.prompt.edited_texts import EditedTexts, FileExistsAlreadyError, folder_structure
@@ -128,12 +128,15 @@ def test_what_is_deleted_comes_back_until_it_is_too_old(texts: EditedTexts) -> N
     assert texts.restore(old) == "a/b.txt"
     assert texts.read("a/b.txt").text == "kept"
     texts.create("c.txt")
-    last = texts.delete("c.txt", NOW + timedelta(days=100), 30)
-    assert [one.id for one in texts.trash()] == [last]
+    due = texts.delete("c.txt", NOW + timedelta(days=100), 30)
+    assert {one.id: one.path for one in texts.trash()} == {later: "a/b.txt", due: "c.txt"}, "the clock may be wrong"
+    texts.create("c.txt")
+    last = texts.delete("c.txt", NOW + timedelta(days=100) + GRACE, 30)
+    assert {one.id for one in texts.trash()} == {due, last}
     texts.create("d.txt")
     assert texts.delete("d.txt", NOW, 0) == ""
     assert not texts.exists("d.txt")
-    assert [one.id for one in texts.trash()] == [last]
+    assert {one.id for one in texts.trash()} == {due, last}
     for bad in ("../../Agent", "", last + "/x", "2026-01-01T00-00-00-000Z"):
         with pytest.raises(NotFoundError):
             texts.restore(bad)

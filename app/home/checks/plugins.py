@@ -22,8 +22,8 @@ from app.plugins.command import CommandError, plan_launch
 from app.plugins.discovery import Plugin, PluginSet
 from app.plugins.environment import resolve_settings
 from app.plugins.manifest import BLOCKED_NAME, MANIFEST_NAME, PLUGIN_TYPES, Manifest, read_manifest
+from app.protocol.secret_texts import is_secret_name
 
-_SECRET_NAME = re.compile(r"(key|token|secret|password|passwd|cookie|credential|apikey)s?$", re.IGNORECASE)
 _WINDOWS_PROGRAMS = (".exe", ".bat", ".cmd", ".com", ".ps1")
 _NODE = re.compile(r"(node|nodejs)(\.exe)?", re.IGNORECASE)
 
@@ -261,7 +261,7 @@ class _Check:
         keys = [
             name
             for name in empty
-            if _SECRET_NAME.search(name) and plugin.manifest.settings[name].type.lower() not in numbers
+            if is_secret_name(name) and plugin.manifest.settings[name].type.lower() not in numbers
         ]
         others = [name for name in empty if name not in keys]
         if keys:

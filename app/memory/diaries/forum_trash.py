@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from app.config.durable import create_atomic, write_atomic
+from app.config.durable import create_atomic
 from app.config.small_file import read_small
-from app.memory.diaries.trash import GRACE
+from app.config.trash_time import was_due
 from app.protocol.forum import is_uid
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,6 @@ MAX_KEPT = 2000
 """Deleted floors that are kept; the oldest go first."""
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
-_DUE_BYTES = 64
 _ID = re.compile(r"floor-([0-9]{13})-[0-9a-f]{12}")
 
 
@@ -85,23 +84,13 @@ class FloorTrash:
         limit = (moment - timedelta(days=days)).timestamp() * 1000
         for place, name in enumerate(names):
             try:
-                old = int(name.split("-")[1]) < limit and (days <= 0 or self._was_due(name, moment))
+                old = int(name.split("-")[1]) < limit and (
+                    days <= 0 or was_due(self._path(name).with_suffix(".due"), moment)
+                )
                 if old or place < len(names) - MAX_KEPT:
                     self.forget(name)
             except OSError as error:
                 log.warning("the deleted floor %s cannot be removed: %s", name, error.strerror or error)
-
-    def _was_due(self, name: str, now: datetime) -> bool:
-        """Whether this floor was too old ``GRACE`` ago: a clock that was set wrong for an hour must cost nothing."""
-        file = self._path(name).with_suffix(".due")
-        try:
-            since = datetime.fromisoformat(read_small(file, _DUE_BYTES).decode("ascii"))
-            if timedelta(0) <= now - since:
-                return now - since >= GRACE
-        except (FileNotFoundError, ValueError, TypeError):
-            pass  # not noted yet, or it is no time with a zone
-        write_atomic(file, now.isoformat().encode(), 0o600)
-        return False
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.json"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from app.config.durable import write_atomic
-from app.config.small_file import read_small
+from app.config.trash_time import DUE_FILE, MAX_SAME_TIMES, deleted_at, new_deletion, was_due
 from app.memory.diaries.files import DiaryError, lies_inside, move_note
 from app.memory.diaries.notebooks import NoSuchNoteError, is_note_name, walk_notes
 
@@ -19,15 +17,6 @@ log = logging.getLogger(__name__)
 
 TRASH_FOLDER = Path(".vcp") / "trash" / "dailynote"
 MAX_LISTED = 1000
-MAX_SAME_TIMES = 1000
-
-GRACE = timedelta(days=1)
-"""What is due waits so long once more: a clock that was set wrong for an hour must not cost what is in the trash."""
-
-_DUE_FILE = ".due"
-_MAX_DUE_BYTES = 64
-
-_ID = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}-[0-9]{2}-[0-9]{2}-[0-9]{3}Z)(?:_[0-9]{1,4})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +36,10 @@ class Trash:
 
     def begin(self, now: datetime) -> str:
         """A new id for notes that are deleted together; its folder is made."""
-        moment = now.astimezone(UTC)
-        stem = f"{moment:%Y-%m-%dT%H-%M-%S}-{moment.microsecond // 1000:03d}Z"
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for number in range(1, MAX_SAME_TIMES + 1):
-            name = stem if number == 1 else f"{stem}_{number}"
-            try:
-                (self._folder / name).mkdir(mode=0o700)
-            except FileExistsError:
-                continue
-            return name
-        raise DiaryError("请稍后再删除", "too many deletions at this moment: try again")
+        try:
+            return new_deletion(self._folder, now)
+        except FileExistsError:
+            raise DiaryError("请稍后再删除", "too many deletions at this moment: try again") from None
 
     def put(self, trash_id: str, note: Path) -> None:
         """Move a note into the trash; raises OSError (FileNotFoundError: it is gone) and DiaryError."""
@@ -85,7 +67,7 @@ class Trash:
 
         Nothing is overwritten. Raises NoSuchNoteError for an unknown id.
         """
-        if _ID.fullmatch(trash_id) is None or not (self._folder / trash_id).is_dir():
+        if deleted_at(trash_id) is None or not (self._folder / trash_id).is_dir():
             raise NoSuchNoteError(f"回收站中没有 {trash_id[:60]!r}", f"nothing was deleted as {trash_id[:60]!r}")
         there = self._notes(trash_id)
         restored: list[str] = []
@@ -116,11 +98,10 @@ class Trash:
         limit = now.astimezone(UTC) - timedelta(days=days)
         gone = 0
         for name in self._ids():
-            found = _ID.fullmatch(name)
-            moment = datetime.strptime(found[1], "%Y-%m-%dT%H-%M-%S-%fZ").replace(tzinfo=UTC) if found else None
+            moment = deleted_at(name)
             if moment is not None and moment < limit:
                 try:
-                    if days > 0 and not self._was_due(name, now.astimezone(UTC)):
+                    if days > 0 and not was_due(self._folder / name / DUE_FILE, now.astimezone(UTC)):
                         continue
                     shutil.rmtree(self._folder / name)
                     gone += 1
@@ -128,21 +109,9 @@ class Trash:
                     log.warning("old deleted notes in %s cannot be removed: %s", name, error.strerror or error)
         return gone
 
-    def _was_due(self, name: str, now: datetime) -> bool:
-        """Whether this deletion was due ``GRACE`` ago; if nobody, or a clock of the future, says so it is due now."""
-        file = self._folder / name / _DUE_FILE
-        try:
-            since = datetime.fromisoformat(read_small(file, _MAX_DUE_BYTES).decode("ascii"))
-            if timedelta(0) <= now - since:
-                return now - since >= GRACE
-        except (FileNotFoundError, ValueError, TypeError):
-            pass  # not noted yet, or it is no time with a zone
-        write_atomic(file, now.isoformat().encode())
-        return False
-
     def _ids(self) -> list[str]:
         try:
-            names = [entry.name for entry in self._folder.iterdir() if _ID.fullmatch(entry.name)]
+            names = [entry.name for entry in self._folder.iterdir() if deleted_at(entry.name) is not None]
         except FileNotFoundError:
             return []
         return sorted(names, reverse=True)

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.config.edit_lock import edit_lock
 from app.config.json_file import JsonFileError, parsed_object
 from app.config.operator_file import OperatorFile
 from app.errors import BadRequestError, VcpError, both
 from app.extend import DeclaredRoute
 from app.services import Services
 from app.services.in_force import InForce
-from app.services.operator_files import approvals_of, edit_lock, groups_of, servers_of
+from app.services.operator_files import approvals_of, groups_of, servers_of
 from app.web.admin.bodies import Answer, admin_route, content_of, etag, expected_version, json_object
 from app.web.errors import JsonResponse
 
@@ -68,7 +69,7 @@ class OperatorFileRoutes:
     async def _save(self, file: Callable[[InForce], OperatorFile], text: str, expected: str | None) -> Response:
         in_force = self._services.in_force
         one = file(in_force)
-        version, odd = await asyncio.to_thread(one.save, text, expected, edit_lock(in_force))
+        version, odd = await asyncio.to_thread(one.save, text, expected, edit_lock(in_force.home))
         message = both(f"{one.path.name} 已保存。", f"{one.path.name} is saved.")
         return JsonResponse({"message": message, "problems": list(odd)}, headers=etag(version))
 

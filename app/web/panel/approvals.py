@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.config.approval_rules import DEFAULT_MINUTES, MAX_MINUTES, MAX_RULES
+from app.config.edit_lock import edit_lock
 from app.config.edited_file import EditConflictError
 from app.config.json_file import JsonFileError, parsed_object
 from app.errors import BadRequestError, NotFoundError, both
@@ -19,7 +20,7 @@ from app.hub.approval.guard import Answered, Pending
 from app.protocol.forms import FormField
 from app.protocol.json_text import pretty_json
 from app.protocol.pages import page_fault, page_host
-from app.services.operator_files import approvals_of, edit_lock
+from app.services.operator_files import approvals_of
 from app.services.tool_watch import approval_history
 from app.web.gate import CLIENT_IP
 from app.web.panel.frame import Panel, panel_route
@@ -166,7 +167,7 @@ class ApprovalsPart:
 
     async def _save_rules(self, request: Request) -> Response:
         form = await self._panel.form(request)
-        file, lock = approvals_of(self._services.in_force), edit_lock(self._services.in_force)
+        file, lock = approvals_of(self._services.in_force), edit_lock(self._services.in_force.home)
         edited = await asyncio.to_thread(file.read)
         fault, saved = "", False
         try:

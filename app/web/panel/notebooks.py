@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from app.errors import BadRequestError, both
 from app.extend import DeclaredRoute, NotesChanged, PageGroup, PanelPage, SearchHit
 from app.memory.diaries.notes import Batch, Found, NoteLine, Notes, Place, fingerprint
+from app.web.admin.bodies import whole_number
 from app.web.panel.frame import URL, Panel, panel_route
 
 PAGE_NOTES = 100
@@ -97,7 +98,7 @@ class NotebooksPart:
             lines = await asyncio.to_thread(notes.of_notebook, notebook)
             total, complete = len(lines), True
         pages = max(1, -(-len(lines) // PAGE_NOTES))
-        page = min(pages, max(1, _number(request.query_params.get("page", "1"))))
+        page = min(pages, whole_number(request, "page"))
         names = await asyncio.to_thread(notes.notebooks)
         return self._panel.page(
             request,
@@ -205,7 +206,3 @@ def _notebook_hit(name: str) -> SearchHit:
 
 def _note_hit(line: NoteLine) -> SearchHit:
     return SearchHit(f"日记 {line.name}", f"Note {line.name}", note_address(line.notebook, line.name), line.notebook)
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 1

@@ -28,6 +28,7 @@ from app.services.plugin_hosts import plugin_folders
 from app.services.tool_overview import SOURCES, STATES, source_of, static_state, tool_rows
 from app.services.tool_watch import tool_records
 from app.tools.descriptions import describe
+from app.web.admin.bodies import whole_number
 from app.web.admin.plugins import description_of, switch_plugin
 from app.web.panel.frame import Panel, panel_route
 from app.web.panel.trial import Trials
@@ -110,7 +111,7 @@ class PluginsPart:
             and state in ("", row.state)
         ]
         pages = max(1, -(-len(found) // PER_PAGE))
-        page = min(_number(asked.get("page", "")), pages)
+        page = min(whole_number(request, "page"), pages)
         shown = found[(page - 1) * PER_PAGE : page * PER_PAGE]
         values: dict[str, Any] = {
             "rows": [(row, self._records.of(row.name), page_of(row.name), row_id(row.name)) for row in shown],
@@ -342,10 +343,6 @@ def page_of(name: str) -> str:
 def row_id(name: str) -> str:
     """The id of a row in the list."""
     return f"plugin-row-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}"
-
-
-def _number(text: str) -> int:
-    return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 9 else 1
 
 
 def _wants_piece(request: Request) -> bool:

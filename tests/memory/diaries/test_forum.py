@@ -11,11 +11,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from app.config.edited_file import EditConflictError
+from app.config.trash_time import GRACE
 from app.memory.diaries.files import DiaryError
 from app.memory.diaries.forum import MAX_TEXT_BYTES, Forum, NoSuchPostError
 from app.memory.diaries.forum_calls import forum_list
 from app.memory.diaries.notebooks import NoSuchNoteError, PathRefusedError
-from app.memory.diaries.trash import GRACE
 
 START = datetime(2025, 11, 27, 7, 30, tzinfo=UTC)
 
