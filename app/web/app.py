@@ -92,7 +92,8 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
     credentials = partial(_credentials, services)
     sessions = Sessions(services.in_force.home, credentials, time.time)
     admin = AdminAccess(credentials, time.monotonic, sessions.valid, lambda: services.port)
-    install_error_handlers(app)
+    panel = PanelRoutes(services, sessions, admin.attempts, blocks)
+    install_error_handlers(app, panel.missing)
     chat = {path: ChatRoute(services, show_vcp=show_vcp) for path, show_vcp in CHAT_PATHS.items()}
     for path, route in chat.items():
         app.router.routes.append(Route(path, route, methods=["POST"]))
@@ -129,7 +130,7 @@ def create_app(services: Services, shared: Admission | None = None) -> ASGIApp:
         ToolListRoutes(services),
         AgentAssistantRoutes(services),
         TracesRoutes(services),
-        PanelRoutes(services, sessions, admin.attempts, blocks),
+        panel,
     )
     routes = _Routes(app, own, lambda: (*further, *for_admins, *services.routes))
     describe_routes(app, CHAT_PATHS, lambda: routes.gate.table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -85,8 +85,11 @@ def admin_error(
     return HTMLResponse(page, status, headers)
 
 
-def install_error_handlers(app: FastAPI) -> None:
-    """Answer everything that goes wrong in a route, without a stack trace (B13)."""
+def install_error_handlers(app: FastAPI, page: Callable[[Request], Response | None]) -> None:
+    """Answer everything that goes wrong in a route, without a stack trace (B13).
+
+    ``page`` gives a person the page of an address that nothing has; None where no person asks for a page.
+    """
 
     async def known(request: Request, error: Exception) -> Response:
         assert isinstance(error, VcpError)
@@ -95,6 +98,8 @@ def install_error_handlers(app: FastAPI) -> None:
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         path = request.scope["path"]
+        if (shown := page(request)) is not None:
+            return shown
         if error.status_code == 404:
             return error_response(path, NotFoundError(f"{both('没有此接口', 'no route')}: {request.method} {path}"))
         answer = BadRequestError(f"{both('请求不被接受', str(error.detail))}: {request.method} {path}")

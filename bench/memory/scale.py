@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -178,6 +178,9 @@ class _Notes:
 
     def notebooks(self) -> dict[str, NotebookState]:
         return {str(number): NotebookState(number, str(number), 1, 1, 1) for number in range(NOTEBOOKS)}
+
+    def numbers(self, notebooks: Iterable[str] | None) -> list[int] | None:
+        return None if notebooks is None else [int(name) for name in notebooks]
 
     async def places(self) -> AsyncIterator[list[ChunkPlace]]:
         for begin in range(0, self._count, PLACES):

@@ -156,6 +156,21 @@ def test_a_person_needs_no_mouse(opened: Browser, used: Program) -> None:
         page.context.close()
 
 
+def test_hits_of_a_search_are_read_on_a_phone_and_the_page_of_now_is_in_sight(opened: Browser, used: Program) -> None:
+    with visiting(opened, address(used), (390, "zh", "dark")) as visit:
+        visit.open("/AdminPanel/actions")
+        visit.page.fill("#search-field", "西湖")
+        hit = visit.page.locator("#search-hits a").first
+        expect(hit).to_be_visible()
+        box = hit.bounding_box()
+        assert box is not None and box["width"] > 300 and box["x"] >= 0 and box["x"] + box["width"] <= 390
+    with visiting(opened, address(used), DESKTOP) as visit:
+        visit.page.set_viewport_size({"width": 1440, "height": 600})
+        for page in ("actions", ""):
+            visit.open(f"/AdminPanel/{page}")
+            expect(visit.page.locator(".navigation [aria-current]")).to_be_in_viewport()
+
+
 def test_a_login_that_has_ended_loses_nothing_that_was_written(opened: Browser, used: Program, home: Path) -> None:
     note = home / "dailynote" / "公共" / "2026-11-02-10_00_00.txt"
     page = open_as_admin(opened, used)

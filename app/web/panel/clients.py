@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.errors import ConfigError, NotFoundError, both
-from app.extend import DeclaredRoute, PageGroup, PanelPage
+from app.extend import DeclaredRoute, PageGroup, PanelPage, SearchHit
 from app.hub.clients import Client, ClientType
 from app.hub.nodes.key_file import NodeKey, limit_node_tools, make_node_key, read_node_keys, revoke_node_key
 from app.web.panel.frame import URL, Panel, panel_route
@@ -73,6 +73,11 @@ class ClientsPart:
             panel_route("/clients/keys/limit", self._limit, "POST"),
             panel_route("/clients/keys/revoke", self._revoke, "POST"),
         )
+
+    async def find(self, words: str, limit: int) -> Sequence[SearchHit]:
+        """Connected nodes by name."""
+        names = [node.name for node in self._panel.services.nodes.list() if words.lower() in node.name.lower()]
+        return [SearchHit(f"节点 {name}", f"Node {name}", f"{URL}/{PAGE}") for name in names[:limit]]
 
     # ------------------------------------------------------------------ connections
 

@@ -25,7 +25,7 @@ from app.protocol.markers import FATAL_ERROR
 from app.services import Services
 from app.services.attention import in_both
 from app.web.body import ClientGoneError, read_body
-from app.web.panel.language import language_of, theme_of
+from app.web.panel.language import in_language, language_of, theme_of
 from app.web.panel.markdown import Renderer
 from app.web.panel.numbers import duration, number, size
 from app.web.panel.static import Assets
@@ -172,7 +172,12 @@ class Panel:
 
         return safe
 
+    def missing(self, request: Request) -> Response:
+        """The page, or the notice, of an address that nothing has."""
+        return self._failed(request, both("没有这个页面", "there is no such page"), 404)
+
     def _failed(self, request: Request, message: str, status: int) -> Response:
+        message = in_language(message, self.language(request))
         if "hx-request" in request.headers:
             return self.told(request, *in_both(message), status=status, kind="bad")
         return self.page(request, "error.html", "-", status=status, message=message, code=status)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from starlette.requests import Request
 
 LANGUAGE_COOKIE = "vcp_language"
@@ -10,6 +12,7 @@ LANGUAGES = ("zh", "en")
 THEMES = ("auto", "light", "dark")
 
 _MAX_HEADER = 500
+_HAN = re.compile("[\u4e00-\u9fff]")
 
 
 def language_of(request: Request) -> str:
@@ -24,6 +27,15 @@ def language_of(request: Request) -> str:
         if found in LANGUAGES and _weight(weight) > 0:
             weighed.append((-_weight(weight), place, found))
     return min(weighed)[2] if weighed else LANGUAGES[0]
+
+
+def in_language(message: str, language: str) -> str:
+    """The half of a message (``both``) in ``zh`` or ``en``; all of it where something that belongs to both might go."""
+    chinese, mark, english = message.partition(" / ")
+    if not mark or " / " in english or not _HAN.search(chinese) or _HAN.search(english):
+        return message
+    half, other = (chinese, english) if language == "zh" else (english, chinese)
+    return message if ": " in other else half  # a reason, or a place, stands in one half and was meant for both
 
 
 def _weight(text: str) -> float:

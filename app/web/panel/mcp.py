@@ -10,7 +10,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.errors import BadRequestError, both
+from app.config.operator_file import OperatorFile
+from app.errors import BadRequestError, VcpError, both
 from app.extend import DeclaredRoute, PageGroup, PanelPage, SearchHit
 from app.mcp.client.status import ServerStatus
 from app.mcp.groups.groups import Group
@@ -99,7 +100,8 @@ class McpPart:
         states = self._services.mcp.upstream_servers.states()
         room = _Room(MAX_NAMES, CHANGED_CHARS)
         shown = [await self._server(status, room) for status in states[:MAX_SHOWN]]
-        return {"servers": shown, "more": max(0, len(states) - MAX_SHOWN)}
+        problems = await asyncio.to_thread(_problems_of, servers_of(self._services.in_force))
+        return {"servers": shown, "more": max(0, len(states) - MAX_SHOWN), "problems": problems}
 
     async def _server(self, status: ServerStatus, room: _Room) -> Mapping[str, Any]:
         facts = await server_facts(self._services, status)
@@ -130,6 +132,7 @@ class McpPart:
             "more": max(0, len(now.groups) - MAX_SHOWN),
             "numbers": numbers,
             "automatic": settings.tool_groups_auto,
+            "problems": await asyncio.to_thread(_problems_of, groups_of(self._services.in_force)),
         }
 
     # --- what forms do ----------------------------------------------------------------------------------------------
@@ -164,6 +167,16 @@ class McpPart:
     def _said(self, request: Request, message: str) -> Response:
         chinese, _, english = message.partition(" / ")
         return self._panel.told(request, chinese, english or chinese, events={"mcp-changed": {}})
+
+
+def _problems_of(file: OperatorFile) -> tuple[str, ...]:
+    """What is wrong with a file, so that nobody takes one that cannot be used for an empty one."""
+    try:
+        return file.problems(file.read().text)
+    except VcpError as error:
+        return (error.message,)
+    except OSError as fault:
+        return (f"{file.path.name}: {fault.strerror or fault}",)
 
 
 class _Room:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
 from app.extend import DeclaredRoute, PanelPage
@@ -98,6 +100,11 @@ class PanelRoutes:
         static = panel_route(f"{PREFIX.removeprefix(URL)}{{version}}/{{name:path}}", self._assets.answer)
         parts = (*self._further, *self._parts)
         return (static, *(self._guarded(declared) for part in parts for declared in part.routes()))
+
+    def missing(self, request: Request) -> Response | None:
+        """The page of an address of the panel that nothing has; None for a program, and outside of the panel."""
+        wanted = request.method == "GET" and "text/html" in request.headers.get("accept", "").lower()
+        return self._panel.missing(request) if wanted and request.scope["path"].startswith(f"{URL}/") else None
 
     def _guarded(self, declared: DeclaredRoute) -> DeclaredRoute:
         route = declared.route

@@ -41,6 +41,7 @@ def test_clients_and_nodes_are_listed_and_hung_up_on(tmp_path: Path) -> None:
                 assert "Bohrer" in shown
                 assert "通知客户端" in shown
                 assert "<img src=x" not in await page("clients")
+                assert "节点 werkstatt" in await page("search?q=WERK")
                 ids = re.findall(r'name="client" value="([^"]+)"', shown)
                 assert len(ids) == 2
                 for one, wire in zip(ids, (node, client), strict=True):

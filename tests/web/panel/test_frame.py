@@ -9,6 +9,7 @@ import pytest
 from jinja2 import Environment
 
 from app.web.panel.frame import TEMPLATES
+from app.web.panel.language import in_language
 from app.web.panel.login import inside
 from app.web.panel.markdown import Renderer
 from app.web.panel.static import FOLDER
@@ -175,6 +176,43 @@ def test_the_search_finds_pages_in_both_languages(tmp_path: Path) -> None:
             assert (await visitor.page("/search?q=")).strip() == ""
 
     run(main())
+
+
+def test_an_address_that_nothing_has_is_told_by_a_page_to_people_and_as_json_to_programs(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            page = await visitor.page(f"/nothing/{HOSTILE}", status=404)
+            assert "there is no such page" in page and "Back to the overview" in page and "<img src=x" not in page
+            chinese = await visitor.page("/nothing", language="zh", status=404)
+            assert "没有这个页面" in chinese and "no such page" not in chinese
+            assert "there is no such page" in await visitor.page("/logout", status=404), "a form's address in a tab"
+            answer = await visitor.client.get("/AdminPanel/nothing")
+            assert answer.status_code == 404 and set(answer.json()) == {"error"}
+            answer = await visitor.client.get("/admin_api/nothing", headers={"accept": "text/html"})
+            assert answer.status_code == 404 and set(answer.json()) == {"error"}
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("message", "chinese", "english"),
+    [
+        ("没有这个页面 / there is no such page", "没有这个页面", "there is no such page"),
+        ("磁盘操作失败 / the disk refused: full", None, "the disk refused: full"),
+        ("a.json: 没有 / is not there", "a.json: 没有", None),
+        ("第 1 行 / line 1: 没有 / nothing", None, None),
+        ("没有文件 a / b / there is no file a / b", None, None),
+        ("没有 x / 没有 y", None, None),
+        ("only english / and more", None, None),
+        ("", None, None),
+    ],
+)
+def test_what_went_wrong_is_told_in_one_language_where_nothing_gets_lost(
+    message: str, chinese: str | None, english: str | None
+) -> None:
+    """None: all of it stays."""
+    assert in_language(message, "zh") == (message if chinese is None else chinese)
+    assert in_language(message, "en") == (message if english is None else english)
 
 
 def test_assets_are_open_versioned_and_with_their_licences(tmp_path: Path) -> None:

@@ -98,6 +98,20 @@ def test_empty_pages_show_the_way(tmp_path: Path, language: str) -> None:
     browsing(tmp_path, test)
 
 
+def test_files_that_cannot_be_used_are_not_taken_for_empty_ones(tmp_path: Path) -> None:
+    for name in ("mcp_servers.json", "tool_groups.json"):
+        (tmp_path / name).write_bytes(b'{"a": \xff [broken')
+
+    async def test(page: Page) -> None:
+        for tab, name in (("servers", "mcp_servers.json"), ("groups", "tool_groups.json")):
+            shown = (await page.get(f"/mcp?tab={tab}")).text
+            assert f"{name} has problems" in shown and "is no JSON" in shown
+            assert "No MCP servers" not in shown and "No groups" not in shown
+            assert f"{name} 有问题" in (await page.get(f"/mcp?tab={tab}", "zh")).text
+
+    browsing(tmp_path, test)
+
+
 def test_groups_are_shown_with_their_tools_and_what_they_save(tmp_path: Path) -> None:
     commands = {"invocationCommands": [{"command": "e", "description": "says " + "much " * 400}]}
     for number in range(4):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from urllib.parse import quote
@@ -200,6 +201,26 @@ def test_the_index_tells_how_it_is_and_is_made_anew(tmp_path: Path) -> None:
             for path in ("check", "rebuild"):
                 state = (await visitor.post(f"/memory-index/{path}", {})).text
                 assert "fragments" in state
+
+            async def ended() -> str:
+                async with asyncio.timeout(20):
+                    while "Running" in (state := await visitor.page("/memory-index/state")):
+                        await asyncio.sleep(0.05)
+                return state
+
+            async def told(path: str, **fields: str) -> str:
+                await ended()
+                await visitor.post(f"/memory-index/{path}", fields)
+                return await ended()
+
+            rebuilt = await told("rebuild")
+            assert "fragments" in rebuilt and "Rebuild: done" in rebuilt and "scannedAt" not in rebuilt
+            assert "no faults were found" in await told("check")
+            assert index.index is not None
+            await index.index.database.write(lambda connection: connection.execute("DELETE FROM chunks"))
+            checked = await told("check")
+            assert "faults found: " in checked and "<li>" in checked, "what is wrong is told, not only that it is done"
+            assert "the index was made anew" in await told("check", repair="true")
             assert "Running" not in await visitor.page("/memory-index/state")
             refused = await visitor.post("/memory-index/import", {"path": "/nowhere"})
             assert refused.status_code == 400

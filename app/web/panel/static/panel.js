@@ -195,3 +195,10 @@ document.addEventListener("visibilitychange", () => (document.hidden ? stopListe
 addEventListener("pagehide", stopListening);
 addEventListener("pageshow", listen);
 listen();
+
+// The navigation may be longer than the window: the entry of this page is in sight.
+const here = document.querySelector(".navigation [aria-current]");
+if (here) {
+  const list = here.closest(".navigation");
+  list.scrollTop = Math.max(0, here.offsetTop - list.clientHeight / 2);
+}
