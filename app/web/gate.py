@@ -36,6 +36,17 @@ _NO_PATH_KEY = both(
 _NO_ROUTE = both("没有此接口", "no route")
 _FORBIDDEN = "Forbidden: Your IP address has been blocked due to suspicious activity."
 
+_ASKED_ONLY = frozenset(
+    {
+        "/AdminPanel/approvals-news",
+        "/AdminPanel/playground/markdown",
+        "/AdminPanel/prompts/preview",
+        "/admin_api/panel/prompt-preview",
+        "/admin_api/panel/tool-list-preview",
+    }
+)
+"""POSTs of the panel that change nothing. It sends some every few seconds, which would push out what was changed."""
+
 
 AllowedOrigin = Callable[[Headers], str | None]
 """The value of ``Access-Control-Allow-Origin`` for a request's headers, None for none."""
@@ -53,7 +64,8 @@ class Gate:
     whether it has a route or not, and everything in the administrators' part needs their login. ``sockets`` is the gate
     of WebSockets, ``acted`` hears of what administrators change, ``origins_of`` says for some paths which pages may
     read their answers, in place of ``cors_origins``. Nothing of a body is read before the request was seen to be
-    allowed. The log has a line with the address for every POST; routes at the paths that ``tell_themselves`` write it.
+    allowed. The log has a line with the address for every POST but those that only ask; routes at the paths that
+    ``tell_themselves`` write it.
     """
 
     def __init__(
@@ -99,13 +111,15 @@ class Gate:
         rule = table.rule(path, method)
         for_admins = is_admin_path(path) or (rule is not None and rule.access is Access.ADMIN)
         send = self._with_cors(path, headers, send, for_admins)
+        asked_only = for_admins and path in _ASKED_ONLY
         if method == "OPTIONS" and not for_admins:
             await self._preflight(headers, send)
             return
         refusal = self._refusal(path, method, rule, headers, address, for_admins)
-        if for_admins and refusal is None and method not in ("GET", "HEAD", "OPTIONS"):
+        changes = for_admins and refusal is None and not asked_only and method not in ("GET", "HEAD", "OPTIONS")
+        if changes:
             send = self._noted(send, path, method, headers, address)
-        if method == "POST" and (refusal is not None or path not in self._tell_themselves):
+        if method == "POST" and (refusal is not None or not (asked_only or path in self._tell_themselves)):
             log_post(path, address)
         await (self._app if refusal is None else refusal)(scope, receive, send)
 

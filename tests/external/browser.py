@@ -168,9 +168,7 @@ def _listen(context: BrowserContext, page: Page, visit: Visit) -> None:
 
     page.on("console", console)
     page.on("pageerror", lambda error: visit.say(urlsplit(page.url).path, f"error in a script: {error}"))
-    page.on(
-        "dialog", lambda dialog: (visit.say(page.url, f"a script opened a dialog: {dialog.message}"), dialog.dismiss())
-    )
+    page.on("dialog", dialog)
     page.on("requestfinished", finished)
     context.on("request", asked)
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from pathlib import Path
 
+from app.extend import CallContext, CallFinished, Door, Outcome, RoundFinished, ToolCall, ToolResult, TurnStarted
+from app.observe.history import SAMPLE_SECONDS, History, packed
+from app.services.overview import HISTORY_FILE
 from tests.external.browser import NAME, PASSWORD
 from tests.server import ECHO, write_plugin
 
@@ -71,6 +76,8 @@ def used_home(home: Path) -> None:
 def shown_home(home: Path) -> None:
     """An installation as a person has it, for pictures: no hostile texts, a few of everything."""
     fresh_home(home)
+    (home / "config.env").chmod(0o600)
+    _hour(home)
     with (home / "config.env").open("a", encoding="utf-8") as file:
         file.write("TarSysPrompt=今天是 {{Date}}，{{VarCity}}。\nVarCity=杭州\nVarUser=小明\n")
     (home / "Agent").mkdir()
@@ -93,3 +100,25 @@ def shown_home(home: Path) -> None:
         for number, text in enumerate(texts, 20):
             note = f"[2026-11-{number}] - {notebook}\n{text}\nTag: {text[:4]}\n"
             (folder / f"2026-11-{number}-21_15_00.txt").write_text(note, encoding="utf-8")
+
+
+def _hour(home: Path) -> None:
+    """Numbers of the last hour, as a server that is chatted with now and then leaves them behind."""
+    now = [time.time() - 3600.0]
+    history = History(lambda: now[0])
+    while now[0] < time.time():
+        minute = int(now[0] / 60)
+        busy = 1.0 + math.sin(minute / 7) + math.sin(minute / 3)
+        if minute % 3 == 0 and busy > 1 and int(now[0] / SAMPLE_SECONDS) % 12 == 0:
+            turn = f"turn-{minute}"
+            history.observe(TurnStarted(turn, "nova", True, None))
+            tokens = {"prompt_tokens": int(900 * busy), "completion_tokens": int(260 * busy)}
+            history.observe(RoundFinished(turn, 1, "stop", tokens))
+            if minute % 2 == 0:
+                call, context = ToolCall("call", "SciCalculator", {}), CallContext(turn, Door.STREAM)
+                history.observe(CallFinished(turn, call, context, None, Outcome.SUCCESS, ToolResult("ok"), 0, 0.1))
+        history.sample(4 + 9 * max(0.0, busy), (150 + 12 * busy) * 1024 * 1024, 0.002 + 0.002 * max(0.0, busy))
+        now[0] += SAMPLE_SECONDS
+    path = home / HISTORY_FILE
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(packed(history.kept()))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.external.browser import browser, visiting
+from tests.external.browser import Visit, browser, visiting
 from tests.external.panel_home import shown_home
 from tests.program import started
 
@@ -18,6 +18,9 @@ QUALITY = 72
 
 SETTLE_SECONDS = 1.5
 LANGUAGES = ("en", "zh")
+CHOSEN = {"/AdminPanel/agents": "?file=Nova.txt", "/AdminPanel/variables": "?file=Guide.txt"}
+"""What is chosen on a page that else shows a list alone."""
+
 QUESTIONS = ("What is 12*7?", "What is sqrt(2)+1?", "hello", "What is 3^5?")
 
 
@@ -41,7 +44,7 @@ def main() -> None:
                             "#navigation a", "links => links.map(a => a.getAttribute('href'))"
                         )
                         for link in links:
-                            visit.open(link)
+                            visit.open(link + CHOSEN.get(link, ""))
                             time.sleep(SETTLE_SECONDS)
                             if link.endswith("/playground"):
                                 visit.page.fill("#message", QUESTIONS[0])
@@ -49,10 +52,17 @@ def main() -> None:
                                 visit.page.wait_for_selector(".call .badge[data-kind=ok]")
                                 visit.page.click(".call summary")
                                 time.sleep(SETTLE_SECONDS)
-                            page = link.removeprefix("/AdminPanel/").replace("/", "-") or "dashboard"
-                            path = folder / f"{page}.{language}.jpg"
-                            visit.page.screenshot(path=path, type="jpeg", quality=QUALITY)
-                            print(f"{path}: {path.stat().st_size // 1024} KiB")
+                            name = link.removeprefix("/AdminPanel/").replace("/", "-") or "dashboard"
+                            _picture(visit, folder / f"{name}.{language}.jpg")
+                            if link.endswith("/traces"):
+                                visit.page.click("tbody tr:last-child a")
+                                time.sleep(SETTLE_SECONDS)
+                                _picture(visit, folder / f"trace.{language}.jpg")
+
+
+def _picture(visit: Visit, path: Path) -> None:
+    visit.page.screenshot(path=path, type="jpeg", quality=QUALITY)
+    print(f"{path}: {path.stat().st_size // 1024} KiB")
 
 
 def _chat(base: str) -> None:

@@ -47,7 +47,8 @@ def test_the_numbers_are_those_of_the_code() -> None:
     assert (blocking.TOOL_FAILURES, blocking.TOOL_WINDOW_SECONDS) == (5, 3600)
     assert "five failed calls within an hour" in cells("Misuse of `/v1/human/tool`")
     assert (admin_access.FAILURES, admin_access.WINDOW_SECONDS, admin_access.BLOCK_SECONDS) == (5, 900, 1800)
-    assert "five wrong passwords within 15 minutes lock an address out for 30" in cells("Administrators")
+    locked = "five wrong passwords within 15 minutes lock an address (of IPv6 its /64) out for 30"
+    assert locked in cells("Administrators")
     floods = cells("Floods")
     assert f"{connection.MAX_HEAD_BYTES // 1024} KiB and {connection.HEAD_SECONDS:g} s for a head" in floods
     assert f"{body.SILENCE_SECONDS:g} s of silence in a body, {connection.SEND_SECONDS:g} s for a client" in floods

@@ -79,11 +79,10 @@ class Verdict:
     english: str
 
 
-RECALL_PLUGIN = "RAGDiaryPlugin"
-RECALL_NOT_YET = Verdict(
+RECALL_IS_OFF = Verdict(
     Level.WARNING,
-    "本版本尚不支持记忆检索，会原样保留",
-    "recall is not served by this version yet; it stays as written",
+    "记忆功能未启用（Memory=false），会原样保留",
+    "memory is switched off (Memory=false); it stays as written",
 )
 
 
@@ -107,9 +106,8 @@ class Providers:
         self._workspaces = self._workspace_aliases()
 
     def recall_verdict(self) -> Verdict | None:
-        """What is wrong with the recall forms; None when a plugin serves them."""
-        state = self._check.named(RECALL_PLUGIN)
-        return None if state is not None and _served(state) else RECALL_NOT_YET
+        """What is wrong with the recall forms; None when memory serves them (3.9)."""
+        return None if self._config.settings.memory else RECALL_IS_OFF
 
     def verdict(self, name: str) -> Verdict | None:
         """What is wrong with ``{{name}}``; None when something provides it."""

@@ -163,8 +163,8 @@ class Panel:
             except VcpError as error:
                 return self._failed(request, error.message, error.status)
             except OSError as fault:
-                refused = both("磁盘操作失败", "the disk refused")
-                return self._failed(request, f"{refused}: {fault.strerror or fault}", 500)
+                why = fault.strerror or fault
+                return self._failed(request, both(f"磁盘操作失败：{why}", f"the disk refused: {why}"), 500)
             except Exception:  # the boundary of the web: a page that fails says so and hurts no other
                 log.exception("page %s of the panel failed", request.scope["path"])
                 return self._failed(request, FATAL_ERROR, 500)
@@ -187,6 +187,7 @@ class Panel:
             "language": language,
             "theme": theme_of(request),
             "t": (lambda chinese, english: chinese) if language == "zh" else (lambda chinese, english: english),
+            "told": lambda text: in_language(text, language),
             "when": self._when,
             "here": request.scope["path"],
         }

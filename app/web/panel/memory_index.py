@@ -24,7 +24,11 @@ class MemoryIndexPart:
 
     def pages(self) -> Sequence[PanelPage]:
         """One."""
-        return (PanelPage("memory-index", PageGroup.MEMORY, "记忆索引", "Index", 40, "vector 向量 rebuild 重建 embed"),)
+        return (
+            PanelPage(
+                "memory-index", PageGroup.MEMORY, "记忆索引", "Memory index", 40, "vector 向量 rebuild 重建 embed"
+            ),
+        )
 
     def routes(self) -> Sequence[DeclaredRoute]:
         """The page, its state, and its buttons."""

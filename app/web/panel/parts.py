@@ -49,6 +49,8 @@ from app.web.panel.variables import VariablesPart
 
 PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     ActionsPart,
+    AgentAssistantPart,
+    AgentsPart,
     ApprovalsPart,
     AttentionPart,
     ClientsPart,
@@ -64,18 +66,16 @@ PARTS: Sequence[Callable[[Panel], PanelPart]] = (
     NotebooksPart,
     PlaygroundPart,
     PluginPagesPart,
-    AgentsPart,
-    VariablesPart,
-    TavernPart,
-    PreprocessorsPart,
-    ToolListsPart,
-    AgentAssistantPart,
     PluginsPart,
+    PreprocessorsPart,
     RecallPart,
     ResultsPart,
     SchedulesPart,
     SetupPart,
+    TavernPart,
+    ToolListsPart,
     TracesPart,
+    VariablesPart,
 )
 """Each makes one part of the panel from the frame; the order says nothing."""
 

@@ -79,11 +79,6 @@ def test_every_source_of_placeholders_is_known(tmp_path: Path) -> None:
         ("{{VCPTavern::none}}", "warning"),
         ("{{VCPTavern::../../config}}", "warning"),
         ("{{Workspace::none}}", "warning"),
-        ("[[公共日记本:1.5::Time]]", "warning"),
-        ("<<公共日记本>>", "warning"),
-        ("《《公共日记本》》", "warning"),
-        ("[[VCP元思考:default]]", "warning"),
-        ("[[AIMemo=True]]", "warning"),
     ],
 )
 def test_a_placeholder_that_nothing_provides_is_told_with_file_line_and_column(
@@ -92,7 +87,24 @@ def test_a_placeholder_that_nothing_provides_is_told_with_file_line_and_column(
     agent(tmp_path, f"\ufeffone\r\ntwo 二 {placeholder} and {{{{Date}}}} {placeholder}\r\n")
     found = findings(tmp_path)
     assert found[0] == (level, "Agent/A.txt:2:7", placeholder)
-    assert len(found) == (2 if placeholder[0] in "[《" or placeholder == "<<公共日记本>>" else 1)
+    assert len(found) == 1
+
+
+RECALL = (
+    "[[公共日记本:1.5::Time]]",
+    "<<公共日记本>>",
+    "《《公共日记本》》",
+    "[[VCP元思考:default]]",
+    "[[AIMemo=True]]",
+)
+
+
+@pytest.mark.parametrize("placeholder", RECALL)
+def test_a_recall_form_is_told_only_where_memory_is_switched_off(tmp_path: Path, placeholder: str) -> None:
+    agent(tmp_path, f"one\r\ntwo 二 {placeholder} and {placeholder}\r\n")
+    assert findings(tmp_path) == []
+    told = findings(tmp_path, "Memory=false")
+    assert told[0] == ("warning", "Agent/A.txt:2:7", placeholder) and len(told) == 2
 
 
 def test_a_workspace_whose_folder_is_not_there_is_told(tmp_path: Path) -> None:
@@ -102,13 +114,6 @@ def test_a_workspace_whose_folder_is_not_there_is_told(tmp_path: Path) -> None:
         "{{Workspace::gone/sub::2}}",
         "{{Workspace::odd}}",
     ]
-
-
-def test_recall_is_served_where_a_plugin_serves_it(tmp_path: Path) -> None:
-    agent(tmp_path, "[[公共日记本:1.5]] 《《公共日记本》》")
-    write_manifest(tmp_path, "RAGDiaryPlugin", entryPoint={"command": "python main.py", "interpreter": "server"})
-    write(tmp_path, "Plugin/RAGDiaryPlugin/main.py", "")
-    assert findings(tmp_path) == []
 
 
 def test_what_is_no_placeholder_is_left_alone(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_its_pieces_tell_how_the_server_is_now(tmp_path: Path) -> None:
     async def main() -> None:
         async with visiting(tmp_path) as visitor:
             now = await visitor.page("/dashboard/now")
-            assert "Well" in now and "<html" not in now
+            assert "Healthy" in now and "<html" not in now
             parts = await visitor.page("/dashboard/parts")
             assert "API_URL" in parts and "127.0.0.1:9" in parts
             assert "this server" in parts and "No client is connected" in parts

@@ -19,6 +19,7 @@ from app.web.panel.news import MAX_STREAMS
 from app.web.panel.static import FOLDER
 from tests.plugins.modules import write_module
 from tests.server import run
+from tests.waiting import until
 from tests.web.panel.visitor import HOSTILE, NAME, PASSWORD, visiting
 
 
@@ -243,7 +244,7 @@ def test_an_address_that_nothing_has_is_told_by_a_page_to_people_and_as_json_to_
     async def main() -> None:
         async with visiting(tmp_path) as visitor:
             page = await visitor.page(f"/nothing/{HOSTILE}", status=404)
-            assert "there is no such page" in page and "Back to the overview" in page and "<img src=x" not in page
+            assert "there is no such page" in page and "Back to the dashboard" in page and "<img src=x" not in page
             chinese = await visitor.page("/nothing", language="zh", status=404)
             assert "没有这个页面" in chinese and "no such page" not in chinese
             assert "there is no such page" in await visitor.page("/logout", status=404), "a form's address in a tab"
@@ -393,3 +394,33 @@ def test_a_long_note_of_a_person_is_still_markdown() -> None:
     text = "# Day\n\n" + "- *a* [b](https://x.example) `c`\n" * 300 + "\n| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 200
     shown = Renderer()(text)
     assert shown.startswith("<h3>") and shown.count("<tr>") == 201
+
+
+def test_what_a_page_only_asks_is_not_noted_as_an_action(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            notes = tmp_path / ".vcp" / "admin_actions.jsonl"
+            assert (await visitor.post("/approvals-news", {})).status_code == 200
+            assert (await visitor.post("/preferences", {"theme": "dark"}, htmx=False)).status_code == 303
+            await until(lambda: notes.is_file() and "/preferences" in notes.read_text(encoding="utf-8"))
+            assert "approvals-news" not in notes.read_text(encoding="utf-8")
+
+    run(main())
+
+
+def test_a_failure_is_told_in_the_language_of_the_person_alone(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            told = await visitor.page("/schedules/ended/gone", status=404)
+            assert not re.search(r"[一-鿿].* / ", told.partition("<h1>")[2])
+
+    run(main())
+
+
+def test_the_memory_index_has_one_name_in_the_navigation_and_on_its_page(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            page = await visitor.page("/memory-index")
+            assert page.count("Memory index</") >= 2 and ">Index</a>" not in page
+
+    run(main())

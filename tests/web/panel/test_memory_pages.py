@@ -197,7 +197,7 @@ def test_the_index_tells_how_it_is_and_is_made_anew(tmp_path: Path) -> None:
         async with visiting(tmp_path) as visitor:
             index = visitor.server.services.memory.index
             await until(lambda: index.index is not None and index.index.notebooks().get(BOOK) is not None)
-            assert "Index of notes" in await visitor.page("/memory-index")
+            assert "Memory index" in await visitor.page("/memory-index")
             for path in ("check", "rebuild"):
                 state = (await visitor.post(f"/memory-index/{path}", {})).text
                 assert "fragments" in state

@@ -95,12 +95,18 @@ function plot(chart, holder, values) {
         stroke: colour(name),
         width: 1.6,
         fill: index === 0 ? `color-mix(in srgb, ${colour(name)} 12%, transparent)` : undefined,
-        points: { size: 4 },
+        points: { size: 4, filter: (self, place, all) => (all ? null : alone(self.data[place])) },
         spanGaps: false,
       })),
     ],
     hooks: { setCursor: [(self) => tell(self.cursor.idx ?? last)] },
   }, data, holder);
+}
+
+// Where a value has none beside it: no line leads there, so it is drawn as a point.
+function alone(values) {
+  const there = (index) => values[index] !== null && values[index] !== undefined;
+  return values.flatMap((_, index) => (there(index) && !there(index - 1) && !there(index + 1) ? [index] : []));
 }
 
 // The same as a table of a dozen rows: sums of what is counted, means of what is measured.
