@@ -23,7 +23,6 @@ from app.errors import BadRequestError, VcpError, both
 from app.extend import Access, DeclaredRoute, PageGroup, PanelPage, SearchHit
 from app.protocol.markers import FATAL_ERROR
 from app.services import Services
-from app.services.attention import in_both
 from app.web.body import ClientGoneError, read_body
 from app.web.panel.language import in_language, language_of, theme_of
 from app.web.panel.markdown import Renderer
@@ -179,7 +178,7 @@ class Panel:
     def _failed(self, request: Request, message: str, status: int) -> Response:
         message = in_language(message, self.language(request))
         if "hx-request" in request.headers:
-            return self.told(request, *in_both(message), status=status, kind="bad")
+            return self.told(request, message, message, status=status, kind="bad")
         return self.page(request, "error.html", "-", status=status, message=message, code=status)
 
     def _render(self, request: Request, template: str, values: Mapping[str, Any]) -> str:
@@ -188,7 +187,7 @@ class Panel:
             "language": language,
             "theme": theme_of(request),
             "t": (lambda chinese, english: chinese) if language == "zh" else (lambda chinese, english: english),
-            "told": lambda text: in_both(text)[0 if language == "zh" else 1],
+            "told": lambda text: in_language(text, language),
             "when": self._when,
             "here": request.scope["path"],
         }
