@@ -14,6 +14,9 @@ from app.errors import VcpError, both
 LOCK_SECONDS = 5.0
 """How long a writer waits for another one of the same file."""
 
+_LARGEST = 64 * 1024 * 1024
+"""Bytes that are compared with what a writer has read; no editor takes as many."""
+
 
 @dataclass(frozen=True, slots=True)
 class EditedFile:
@@ -88,7 +91,7 @@ def write_edited(path: Path, text: str, expected: str | None, lock: Path, *, mod
 
 def _check(path: Path, expected: str, yours: str) -> None:
     try:
-        there = path.read_bytes()
+        there = read_small(path, _LARGEST)
     except FileNotFoundError:
         if expected:
             raise EditConflictError(path.name, "", yours, "") from None

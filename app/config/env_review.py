@@ -15,7 +15,7 @@ from app.config.problem import Problem
 from app.config.setting_forms import is_secret
 from app.config.settings import NEEDS_RESTART
 from app.config.snapshot import CONFIG_FILE, Config, of_file
-from app.errors import ConfigError
+from app.errors import ConfigError, both
 
 MASK = "••••••"
 """What stands in the place of a secret."""
@@ -42,9 +42,9 @@ class DiffLine:
 class Review:
     """What saving would mean.
 
-    ``refusal`` says why the server could not start with it, empty when it could. ``problems`` are those of the whole
-    text in its order; ``new_problems`` the ones that the present text does not have. ``restart`` are changed settings
-    that a running server takes over only after a restart.
+    ``refusal`` says why the server could not start with it, or nobody could come into the panel any more, empty when
+    all is well. ``problems`` are those of the whole text in its order; ``new_problems`` the ones that the present text
+    does not have. ``restart`` are changed settings that a running server takes over only after a restart.
     """
 
     keys: tuple[str, ...]
@@ -75,6 +75,12 @@ def review(home: Path, before: str, after: str, environ: Mapping[str, str]) -> R
         check_tool_port(then)
     except ConfigError as error:
         refusal = error.message
+    if _has_administrator(now) and not _has_administrator(then):
+        refusal = refusal or both(
+            "AdminUsername 或 AdminPassword 为空：保存后面板会对所有人关闭。如确要关闭，请直接编辑 config.env",
+            "AdminUsername or AdminPassword is empty, which closes the panel to everybody, also to you; "
+            "to close it, edit config.env itself",
+        )
     return Review(
         keys,
         problems,
@@ -86,6 +92,10 @@ def review(home: Path, before: str, after: str, environ: Mapping[str, str]) -> R
 
 def _loaded(home: Path, text: str, environ: Mapping[str, str]) -> Config:
     return of_file(home, EnvFile(home / CONFIG_FILE, tuple(parse(text))), environ)
+
+
+def _has_administrator(config: Config) -> bool:
+    return bool(config.settings.admin_username and config.settings.admin_password)
 
 
 def _problems(home: Path, config: Config) -> tuple[Problem, ...]:

@@ -54,8 +54,10 @@ class ActionLog:
                     file.write(line.encode("utf-8", "replace"))
                     size = file.tell()
                 if size > MAX_BYTES:
-                    data = self._path.read_bytes()
-                    write_atomic(self._path, data[data.index(b"\n", len(data) // 2) + 1 :], 0o600)
+                    with self._path.open("rb") as file:
+                        file.seek(size - MAX_BYTES // 2)
+                        _, _, kept = file.read(MAX_BYTES).partition(b"\n")
+                    write_atomic(self._path, kept, 0o600)
         except OSError as fault:
             log.warning("an action of an administrator could not be noted: %s", fault.strerror or fault)
 
@@ -76,7 +78,11 @@ class ActionLog:
             if len(found) == count:
                 break
             try:
-                found.append(Action(**json.loads(line)))
+                action = Action(**json.loads(line))
+                whole = isinstance(action.at, int | float) and isinstance(action.status, int)
+                texts = (action.address, action.via, action.method, action.path)
             except (ValueError, TypeError, RecursionError):
                 continue
+            if whole and all(isinstance(text, str) for text in texts):
+                found.append(action)
         return found

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 from collections.abc import Callable
 
 from app.config.keys import check_bind, check_tool_port
 from app.config.snapshot import Config
-from app.errors import VcpError, both
+from app.errors import ConfigError, VcpError, both
 
 
 class RestartUnavailableError(VcpError):
@@ -52,9 +54,38 @@ class Restart:
         config = await asyncio.to_thread(self._read_config)
         check_bind(config)
         check_tool_port(config)
+        await asyncio.to_thread(_check_listening, config)
         if self.asked:  # somebody else was quicker
             return False
         self.asked = True
         self.exits = config.settings.restart_mode == "exit"
         self._begin()
         return True
+
+
+def _check_listening(config: Config) -> None:
+    """Refuse addresses that this machine does not have and ports that it does not give; blocks. Raises ConfigError.
+
+    A port that is in use may be our own, so that is none of it.
+    """
+    settings = config.settings
+    wanted = [("HOST / PORT", settings.host, settings.port)]
+    if settings.tool_socket_port:
+        wanted.append(("ToolSocketHost / ToolSocketPort", settings.tool_socket_host, settings.tool_socket_port))
+    for names, host, port in wanted:
+        try:
+            family, kind, number, _, address = socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            with socket.socket(family, kind, number) as tried:
+                tried.bind(address)
+        except (OSError, UnicodeError) as fault:
+            if isinstance(fault, OSError) and fault.errno == errno.EADDRINUSE:
+                continue
+            reason = getattr(fault, "strerror", None) or fault
+            raise ConfigError(
+                both(
+                    f"无法监听 {host} 端口 {port}（{reason}）：请更改 {names}",
+                    f"cannot listen on {host} port {port} ({reason}); change {names}",
+                )
+            ) from None

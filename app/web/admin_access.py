@@ -10,6 +10,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import ip_network
 from urllib.parse import urlencode, urlsplit
 
 from starlette.datastructures import Headers
@@ -49,7 +50,10 @@ class _Record:
 
 
 class LoginAttempts:
-    """Wrong credentials by address: five within fifteen minutes of the first block for thirty; success clears."""
+    """Wrong credentials by address: five within fifteen minutes of the first block for thirty; success clears.
+
+    Addresses of IPv6 count by their /64, which is what one client has: 2^64 of them to try from.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -57,12 +61,13 @@ class LoginAttempts:
 
     def blocked_for(self, address: str) -> float:
         """Seconds until this address may try again; 0 when it may now."""
-        record = self._records.get(address)
+        record = self._records.get(_source(address))
         return 0.0 if record is None else max(0.0, record.blocked_until - self._clock())
 
     def failed(self, address: str) -> None:
         """Count wrong credentials."""
         now = self._clock()
+        address = _source(address)
         record = self._records.get(address)
         if record is None or record.blocked_until or now - record.since > WINDOW_SECONDS:
             record = self._records[address] = _Record(since=now)
@@ -76,7 +81,7 @@ class LoginAttempts:
 
     def succeeded(self, address: str) -> None:
         """Forget what was wrong before."""
-        self._records.pop(address, None)
+        self._records.pop(_source(address), None)
 
     def blocked(self) -> list[tuple[str, float]]:
         """The addresses that may not try now, and for how many seconds, the longest first."""
@@ -88,6 +93,16 @@ class LoginAttempts:
         """How many addresses may not try now."""
         now = self._clock()
         return sum(record.blocked_until > now for record in self._records.values())
+
+
+def _source(address: str) -> str:
+    """What attempts from this address count for; what ``blocked`` lists stays as it is."""
+    if ":" not in address or "/" in address:
+        return address
+    try:
+        return str(ip_network(f"{address.partition('%')[0]}/64", strict=False))
+    except ValueError:
+        return address
 
 
 class AdminAccess:
@@ -128,11 +143,12 @@ class AdminAccess:
             )
             title = "Service Unavailable: Admin credentials not configured."
             return admin_error(503, title, explained, as_json=as_json)
-        if path != LOGIN_PATH and not self.by_login(headers):
+        by_login = path != LOGIN_PATH and self.by_login(headers)
+        if path != LOGIN_PATH and not by_login:
             refusal = self._without_login(path, method, headers, address, (name, password), as_json=as_json)
             if refusal is not None:
                 return refusal
-        if method not in _SAFE_METHODS and not _from_own_pages(headers):
+        if method not in _SAFE_METHODS and not _from_own_pages(headers, by_login=by_login):
             explained = both("拒绝其他网站发起的请求", "requests of other sites change nothing here")
             return admin_error(403, "Forbidden", explained, as_json=as_json)
         return None
@@ -190,14 +206,17 @@ def _right(given: bytes, name: str, password: str) -> bool:
     return name_right & password_right
 
 
-def _from_own_pages(headers: Headers) -> bool:
-    """True unless a browser says that another site's page sends this. Programs that are no browsers say nothing."""
+def _from_own_pages(headers: Headers, *, by_login: bool) -> bool:
+    """True unless a browser says that another site's page sends this. Programs that are no browsers say nothing.
+
+    The cookie of a login is a browser's, and every browser says where a write comes from: with it, nothing is a no.
+    """
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site.lower() in ("same-origin", "none")
     origin = headers.get("origin")
     if origin is None:
-        return True
+        return not by_login
     try:
         return urlsplit(origin).netloc.lower() == headers.get("host", "").lower() != ""
     except ValueError:

@@ -112,12 +112,12 @@ class Gate:
         for_admins = is_admin_path(path) or (rule is not None and rule.access is Access.ADMIN)
         send = self._with_cors(path, headers, send, for_admins)
         asked_only = for_admins and path in _ASKED_ONLY
-        if for_admins and method not in ("GET", "HEAD", "OPTIONS") and not asked_only:
-            send = self._noted(send, path, method, headers, address)
         if method == "OPTIONS" and not for_admins:
             await self._preflight(headers, send)
             return
         refusal = self._refusal(path, method, rule, headers, address, for_admins)
+        if for_admins and refusal is None and method not in ("GET", "HEAD", "OPTIONS") and not asked_only:
+            send = self._noted(send, path, method, headers, address)
         if method == "POST" and (refusal is not None or not (asked_only or path in self._tell_themselves)):
             log_post(path, address)
         await (self._app if refusal is None else refusal)(scope, receive, send)
@@ -141,11 +141,15 @@ class Gate:
         return error_response(path, UnauthorizedError(UNAUTHORIZED))
 
     def _noted(self, send: Send, path: str, method: str, headers: Headers, address: str) -> Send:
-        """``send``, which notes what an administrator does; the routes' own spelling of the path, no query, no body."""
+        """``send``, which notes what an administrator does; the routes' own spelling of the path, no query, no body.
+
+        What the gate refused is not noted, and neither is what the login page refuses from a blocked address: anybody
+        could else fill the file with it until nothing of the administrators is left.
+        """
         via = "login" if self._admin.by_login(headers) else "basic" if "authorization" in headers else ""
 
         async def noting(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] == "http.response.start" and message["status"] != 429:
                 self._acted(Action(time.time(), address, via, method, shown_path(path), message["status"]))
             await send(message)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -66,3 +67,9 @@ def test_a_file_that_is_too_large_is_not_read_in_part(tmp_path: Path) -> None:
     path.write_bytes(b"x" * 11)
     with pytest.raises(FileTooLargeError, match=r"a\.txt"):
         read_edited(path, 10)
+
+
+def test_a_pipe_in_the_place_of_a_file_holds_no_writer_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.txt")
+    with pytest.raises(OSError, match="not a regular file"):
+        write_edited(tmp_path / "a.txt", "text", "a version", tmp_path / "lock")

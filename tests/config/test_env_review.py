@@ -48,6 +48,15 @@ def test_what_the_server_could_not_start_with_is_refused(tmp_path: Path) -> None
     assert "ToolSocketPort" in review(tmp_path, "", "PORT=6005\nToolSocketPort=6005", {}).refusal
 
 
+def test_whoever_saves_does_not_close_the_panel_behind_themselves(tmp_path: Path) -> None:
+    with_both = "AdminUsername=a\nAdminPassword=b"
+    for emptied in ("AdminUsername=a\nAdminPassword=", "AdminPassword=b", ""):
+        assert "AdminPassword is empty" in review(tmp_path, with_both, emptied, {}).refusal
+    assert review(tmp_path, with_both, "", {"AdminUsername": "a", "AdminPassword": "b"}).refusal == ""
+    assert review(tmp_path, with_both, "AdminUsername=c\nAdminPassword=d", {}).refusal == ""
+    assert review(tmp_path, "", "PORT=1", {}).refusal == ""  # the password may be a generated one
+
+
 def test_changed_settings_that_wait_for_a_restart_are_named(tmp_path: Path) -> None:
     found = review(tmp_path, "PORT=1\nKey=a\nShowVCP=true", "PORT=2\nKey=a\nShowVCP=false\nHOST=::1", {})
     assert found.keys == ("PORT", "ShowVCP", "HOST")

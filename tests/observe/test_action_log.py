@@ -43,3 +43,18 @@ def test_lines_that_are_none_and_a_folder_in_the_way_hurt_nobody(tmp_path: Path)
     (other / ACTIONS_FILE).mkdir(parents=True)
     ActionLog(other).add(action(1))
     assert ActionLog(other).last(1) == ()
+
+
+def test_lines_of_wrong_types_and_one_line_without_end_hurt_nobody(tmp_path: Path) -> None:
+    log = ActionLog(tmp_path)
+    log.add(action(1))
+    path = tmp_path / ACTIONS_FILE
+    line = path.read_text(encoding="utf-8")
+    with path.open("a", encoding="utf-8") as file:
+        for old, new in (("1.0", '"x"'), ("200", '"x"'), ('"POST"', "5"), ('"127.0.0.1"', "null")):
+            file.write(line.replace(old, new))
+    assert [one.at for one in log.last(10)] == [1.0]
+    path.write_bytes(b"x" * (2 * MAX_BYTES))
+    log.add(action(2))
+    log.add(action(3))
+    assert path.stat().st_size < MAX_BYTES and [one.at for one in log.last(10)] == [3.0]

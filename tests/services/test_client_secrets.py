@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from app.config.dotenv import parse_values
 from app.config.snapshot import load
-from app.plugins.discovery import PluginSet
+from app.plugins.discovery import PluginSet, discover
 from app.services.client_secrets import ClientSecrets
+from tests.server import ECHO, write_plugin
 
 LINES = """
 Key=server-key
@@ -47,3 +49,16 @@ def test_those_of_a_reload_count_at_once_and_the_code_only_while_it_is_asked_for
     assert "313213" not in secrets()
     assert "new-key" in secrets()
     assert "model-key" not in secrets()
+
+
+def test_those_in_the_settings_of_plugins_count_too(tmp_path: Path) -> None:
+    config = load(tmp_path, {})
+    write_plugin(tmp_path, "Weather", ECHO)
+    own = tmp_path / "Plugin" / "Weather" / "config.env"
+    own.write_text("WEATHER_API_KEY=abcdefghijklmn\nUNIT_TOKEN=C\nCITY=Hangzhou-the-city\n", encoding="utf-8")
+    plugins = [discover([tmp_path / "Plugin"], parse_values)]
+    secrets = ClientSecrets(lambda: config, lambda: "generated", lambda: plugins[0], lambda: None)
+    assert "abcdefghijklmn" in secrets() and "abcdefghijklmn" in secrets.without_addresses()
+    assert not {"C", "Hangzhou-the-city"} & set(secrets())
+    plugins[0] = PluginSet()
+    assert "abcdefghijklmn" not in secrets()

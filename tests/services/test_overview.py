@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from pathlib import Path
 
@@ -150,7 +151,7 @@ def test_problems_of_a_reload_are_kept_until_the_next_and_those_of_loading_are_n
 
 def test_a_restart_needs_somebody_who_starts_again_and_a_configuration_that_does(tmp_path: Path) -> None:
     async def main() -> None:
-        services = services_in(tmp_path)
+        services = services_in(tmp_path, "PORT=0")
         begun: list[str] = []
 
         def refusing() -> Config:
@@ -167,5 +168,38 @@ def test_a_restart_needs_somebody_who_starts_again_and_a_configuration_that_does
         with pytest.raises(ConfigError):
             await broken.ask()
         assert (broken.asked, begun) == (False, ["again"])
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        (("HOST=999.1.1.1",), "HOST"),
+        (("HOST=192.0.2.1",), "HOST"),
+        (("PORT=0", "ToolSocketPort=9", "ToolSocketHost=192.0.2.1", "ToolSocketToken=of-a-test"), "ToolSocketHost"),
+    ],
+)
+def test_no_restart_with_an_address_that_this_machine_does_not_have(
+    tmp_path: Path, lines: tuple[str, ...], named: str
+) -> None:
+    async def main() -> None:
+        services = services_in(tmp_path, *lines)
+        restart = Restart(lambda: services.config)
+        restart.on_asked(lambda: None)
+        with pytest.raises(ConfigError, match=f"cannot listen on .* change {named}"):
+            await restart.ask()
+        assert not restart.asked
+
+    asyncio.run(main())
+
+
+def test_the_port_that_the_server_itself_has_is_no_reason_against_a_restart(tmp_path: Path) -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as own:
+            services = services_in(tmp_path, "HOST=127.0.0.1", f"PORT={own.getsockname()[1]}")
+            restart = Restart(lambda: services.config)
+            restart.on_asked(lambda: None)
+            assert await restart.ask()
 
     asyncio.run(main())

@@ -195,6 +195,39 @@ def test_the_window_begins_at_the_first_failure_and_a_block_ends() -> None:
     assert attempts.blocked_for("a") == 0
 
 
+@pytest.mark.parametrize("other", ["2001:db8:0:1:ffff::9", "2001:DB8:0:1::1%eth0", "2001:db8:0:1::/64"])
+def test_all_addresses_that_one_client_of_ipv6_has_share_their_attempts(other: str) -> None:
+    attempts = LoginAttempts(lambda: 0.0)
+    for number in range(FAILURES):
+        attempts.failed(f"2001:db8:0:1::{number:x}")
+    assert attempts.blocked_for(other) == BLOCK_SECONDS
+    assert attempts.blocked_for("2001:db8:0:2::1") == 0
+    assert attempts.blocked() == [("2001:db8:0:1::/64", BLOCK_SECONDS)]
+    attempts.succeeded(other)
+    assert attempts.blocked_for("2001:db8:0:1::1") == 0
+
+
+def test_what_is_no_address_counts_as_it_is() -> None:
+    attempts = LoginAttempts(lambda: 0.0)
+    for _ in range(FAILURES):
+        attempts.failed("un:known")
+    assert attempts.blocked() == [("un:known", BLOCK_SECONDS)]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({}, 403), ({"sec-fetch-site": "same-origin"}, None), ({"origin": "http://panel", "host": "panel"}, None)],
+)
+def test_b18_with_the_cookie_of_a_login_a_write_must_say_where_it_comes_from(
+    headers: dict[str, str], status: int | None
+) -> None:
+    access = AdminAccess(lambda: ("a", "b"), lambda: 0.0, lambda token: token == "t", lambda: 1)
+    sent = Headers({"cookie": "vcp_admin_1=t", **headers})
+    refused = access.refusal("/admin_api/x", "POST", sent, "x")
+    assert (None if refused is None else refused.status_code) == status
+    assert access.refusal("/admin_api/x", "GET", sent, "x") is None
+
+
 def test_attempts_do_not_grow_without_end() -> None:
     attempts = LoginAttempts(lambda: 0.0)
     for number in range(MAX_ADDRESSES + FAILURES):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import re
 import secrets
 from collections.abc import Mapping
@@ -23,6 +24,11 @@ MAX_SHOWN_BYTES = 16 * 1024 * 1024
 
 PACK_SUFFIX = "表情包"
 """Ends the names of folders with emoji, which nobody has to look at."""
+
+_NO_PICTURE = frozenset(
+    {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.ENXIO}
+)
+"""What the system says of a name that is no file, or of a pipe or device under it."""
 
 _PICTURE = re.compile(r"!\[([^\]\n]{0,500})\]\(([^)\s]{1,4096})\)")
 _MAGIC = (
@@ -139,8 +145,10 @@ class Pictures:
             return None
         try:
             data = read_small(path, MAX_PICTURE_BYTES + 1)
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-            return None
+        except OSError as fault:
+            if fault.errno in _NO_PICTURE:
+                return None
+            raise
         kind = _kind(data)
         return (data, kind[1]) if kind is not None and len(data) <= MAX_PICTURE_BYTES else None
 

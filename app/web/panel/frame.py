@@ -194,11 +194,14 @@ class Panel:
         return self._templates.get_template(template).render(**texts, **values)
 
     def _when(self, moment: float | datetime | None, *, seconds: bool = True) -> Markup:
-        """A moment in the server's zone, or a dash."""
+        """A moment in the server's zone, or a dash: also for one that is beyond the calendar, as a file may say."""
         if moment is None:
             return Markup("–")
         zone = self.services.config.zone
-        at = (datetime.fromtimestamp(moment, zone) if isinstance(moment, int | float) else moment).astimezone(zone)
+        try:
+            at = (datetime.fromtimestamp(moment, zone) if isinstance(moment, int | float) else moment).astimezone(zone)
+        except (ValueError, OverflowError, OSError):
+            return Markup("–")
         shown = f"{at:%Y-%m-%d %H:%M:%S}" if seconds else f"{at:%Y-%m-%d %H:%M}"
         return Markup('<time datetime="{}">{}</time>').format(at.isoformat(timespec="seconds"), shown)
 

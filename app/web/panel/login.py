@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from app.errors import VcpError
 from app.extend import DeclaredRoute, PanelPage
 from app.web.admin_access import LOGIN_PATH, LoginAttempts, cookie_name
 from app.web.gate import CLIENT_IP
@@ -18,6 +19,9 @@ from app.web.panel.language import LANGUAGE_COOKIE, LANGUAGES, THEME_COOKIE, THE
 from app.web.panel.sessions import SESSION_SECONDS, Sessions
 
 _MAX_ADDRESS = 2000
+_MAX_NAME = 200
+"""Characters of a wrong name that come back into the field."""
+
 _YEAR = 365 * 24 * 3600
 
 
@@ -46,7 +50,10 @@ class LoginPart:
         return self._page(request, inside(request.query_params.get("next", "")))
 
     async def _log_in(self, request: Request) -> Response:
-        form = await self._panel.form(request)
+        try:
+            form = await self._panel.form(request)
+        except VcpError as error:  # the page of errors has the navigation, which is not for everybody
+            return self._page(request, inside(""), status=error.status)
         target = inside(form.get("next", ""))
         address = request.scope[CLIENT_IP]
         if wait := self._attempts.blocked_for(address):
@@ -56,7 +63,7 @@ class LoginPart:
         right &= _equal(form.get("password", ""), settings.admin_password)
         if not right or not settings.admin_password:
             self._attempts.failed(address)
-            return self._page(request, target, status=401, name=form.get("username", ""))
+            return self._page(request, target, status=401, name=form.get("username", "")[:_MAX_NAME])
         self._attempts.succeeded(address)
         answer = RedirectResponse(target, 303)
         answer.set_cookie(
@@ -95,6 +102,7 @@ class LoginPart:
             name=name,
             minutes=minutes,
             failed=status == 401,
+            unreadable=status in (400, 413),
         )
         if minutes:
             answer.headers["Retry-After"] = str(60 * minutes)

@@ -9,6 +9,14 @@ from markupsafe import Markup
 MAX_CHARS = 200_000
 """Longer texts are shown as they are, since no person reads them as a page."""
 
+MAX_MARKS = 5_000
+"""Texts with more characters that mark something up, or more lines, are shown as they are too: each costs time."""
+
+MAX_CELLS = 20_000
+"""The same for lines times columns: rows of a table are filled up to the width of its head."""
+
+_MARKS = "[]*_`~|<>&!\n"
+
 HEADINGS_BELOW = 2
 """By how much headings are lowered: the first ones of a page are the page's own."""
 
@@ -29,7 +37,7 @@ class Renderer:
 
     def __call__(self, text: str) -> Markup:
         """The text as safe HTML."""
-        if len(text) > MAX_CHARS:
+        if _costs_too_much(text):
             return Markup("<pre>{}</pre>").format(text)
         try:
             tokens = self._parser.parse(text)
@@ -43,3 +51,11 @@ class Renderer:
             html, tags=_TAGS, attributes=_ATTRIBUTES, url_schemes=_SCHEMES, link_rel="noopener noreferrer nofollow"
         )
         return Markup(clean)
+
+
+def _costs_too_much(text: str) -> bool:
+    """Whether rendering would hold everybody up: a model may write anything, and a page waits for it."""
+    if len(text) > MAX_CHARS or sum(map(text.count, _MARKS)) > MAX_MARKS:
+        return True
+    lines = text.split("\n")
+    return len(lines) * max(line.count("|") for line in lines) > MAX_CELLS

@@ -76,6 +76,8 @@ class NewsPart:
         return EventSourceResponse(self._pieces(chinese=chinese), headers=page_headers(), ping=PING_SECONDS)
 
     async def _pieces(self, *, chinese: bool) -> AsyncIterator[dict[str, str]]:
+        if len(self._queues) >= MAX_STREAMS:  # many came at once
+            return
         queue: asyncio.Queue[News | None] = asyncio.Queue(QUEUE)
         self._queues.add(queue)
         try:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
+import httpx
 import pytest
 from jinja2 import Environment
 
+from app.observe.action_log import ACTIONS_FILE, ActionLog
 from app.web.panel.frame import TEMPLATES
 from app.web.panel.language import in_language
 from app.web.panel.login import inside
 from app.web.panel.markdown import Renderer
+from app.web.panel.news import MAX_STREAMS
 from app.web.panel.static import FOLDER
 from tests.plugins.modules import write_module
 from tests.server import run
@@ -52,6 +56,64 @@ def test_a_login_opens_pages_and_routes_until_logout(tmp_path: Path) -> None:
             visitor.client.cookies.set(cookie.name, token)
             again = await visitor.client.get("/admin_api/dailynotes/folders")
             assert again.status_code == 401
+
+    run(main())
+
+
+@pytest.mark.parametrize(("body", "status"), [(b"\xff\xfe", 400), (b"x" * 3_000_000, 413), (b"&" * 9, 400)])
+def test_who_is_not_logged_in_sees_no_navigation_whatever_they_send(tmp_path: Path, body: bytes, status: int) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path, logged_in=False) as visitor:
+            form = {"content-type": "application/x-www-form-urlencoded", "accept-language": "en"}
+            answer = await visitor.client.post("/AdminPanel/login", content=body, headers=form)
+            assert answer.status_code == status and "could not be read" in answer.text
+            assert "<nav" not in answer.text and "/AdminPanel/actions" not in answer.text
+            long = await visitor.post("/login", {"username": "a" * 100_000, "password": "x"}, htmx=False)
+            assert long.status_code == 401 and len(long.text) < 10_000
+
+    run(main())
+
+
+def test_pages_that_come_at_once_get_no_more_streams_of_news_than_the_limit(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            at_once = [visitor.client.build_request("GET", "/AdminPanel/news") for _ in range(MAX_STREAMS + 10)]
+            answers = await asyncio.gather(*(visitor.client.send(one, stream=True) for one in at_once))
+            first = [await anext(answer.aiter_bytes(), b"") for answer in answers if answer.status_code == 200]
+            assert sum(piece.startswith(b"event: open") for piece in first) == MAX_STREAMS
+            for answer in answers:
+                await answer.aclose()
+
+    run(main())
+
+
+def test_nobody_fills_the_record_of_actions_from_outside(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            async with httpx.AsyncClient(base_url=visitor.server.url) as outside:
+                for _ in range(3):
+                    assert (await outside.post("/admin_api/config/main", json={})).status_code == 401
+                for wrong in range(7):
+                    answer = await outside.post("/AdminPanel/login", data={"username": "x", "password": "y"})
+                    assert answer.status_code == (401 if wrong < 5 else 429)
+            assert (await visitor.api("POST", "/config/main", {})).status_code == 400
+            noted = ActionLog(tmp_path)
+            while not any(one.path == "/admin_api/config/main" for one in noted.last(100)):
+                await asyncio.sleep(0.01)
+            assert sorted(one.status for one in noted.last(100)) == [303, 400, *[401] * 5]
+
+    run(main())
+
+
+@pytest.mark.parametrize("at", ["1e18", "-1e14", "NaN", "1" + "0" * 400])
+def test_a_moment_beyond_the_calendar_is_a_dash_and_the_page_is_there(tmp_path: Path, at: str) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            line = f'{{"at": {at}, "address": "a", "via": "", "method": "POST", "path": "/odd", "status": 303}}\n'
+            with (tmp_path / ACTIONS_FILE).open("a", encoding="utf-8") as file:
+                file.write(line)
+            page = await visitor.page("/actions")
+            assert "/odd" in page and "<td>–</td>" in page
 
     run(main())
 
@@ -332,3 +394,24 @@ def test_the_memory_index_has_one_name_in_the_navigation_and_on_its_page(tmp_pat
             assert page.count("Memory index</") >= 2 and ">Index</a>" not in page
 
     run(main())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "![" * 99_000,
+        "*a_ " * 45_000,
+        "1. \n" * 45_000,
+        "~~a" * 60_000,
+        "|" + "a|" * 300 + "\n|" + "-|" * 300 + "\n" + "|\n" * 2_000,
+    ],
+    ids=["pictures", "emphasis", "lists", "struck", "table"],
+)
+def test_markdown_that_would_hold_the_server_up_is_shown_as_it_is(text: str) -> None:
+    assert Renderer()(text).startswith("<pre>")
+
+
+def test_a_long_note_of_a_person_is_still_markdown() -> None:
+    text = "# Day\n\n" + "- *a* [b](https://x.example) `c`\n" * 300 + "\n| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 200
+    shown = Renderer()(text)
+    assert shown.startswith("<h3>") and shown.count("<tr>") == 201
