@@ -116,8 +116,7 @@ class Gate:
             await self._preflight(headers, send)
             return
         refusal = self._refusal(path, method, rule, headers, address, for_admins)
-        changes = for_admins and refusal is None and not asked_only and method not in ("GET", "HEAD", "OPTIONS")
-        if changes:
+        if for_admins and refusal is None and method not in ("GET", "HEAD", "OPTIONS") and not asked_only:
             send = self._noted(send, path, method, headers, address)
         if method == "POST" and (refusal is not None or not (asked_only or path in self._tell_themselves)):
             log_post(path, address)

@@ -375,6 +375,27 @@ def test_a_plugin_with_a_page_that_is_none_is_left_out(tmp_path: Path, declared:
     run(main())
 
 
+def test_what_a_page_only_asks_is_not_noted_as_an_action(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            notes = tmp_path / ".vcp" / "admin_actions.jsonl"
+            assert (await visitor.post("/approvals-news", {})).status_code == 200
+            assert (await visitor.post("/preferences", {"theme": "dark"}, htmx=False)).status_code == 303
+            await until(lambda: notes.is_file() and "/preferences" in notes.read_text(encoding="utf-8"))
+            assert "approvals-news" not in notes.read_text(encoding="utf-8")
+
+    run(main())
+
+
+def test_the_memory_index_has_one_name_in_the_navigation_and_on_its_page(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with visiting(tmp_path) as visitor:
+            page = await visitor.page("/memory-index")
+            assert page.count("Memory index</") >= 2 and ">Index</a>" not in page
+
+    run(main())
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -394,33 +415,3 @@ def test_a_long_note_of_a_person_is_still_markdown() -> None:
     text = "# Day\n\n" + "- *a* [b](https://x.example) `c`\n" * 300 + "\n| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 200
     shown = Renderer()(text)
     assert shown.startswith("<h3>") and shown.count("<tr>") == 201
-
-
-def test_what_a_page_only_asks_is_not_noted_as_an_action(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with visiting(tmp_path) as visitor:
-            notes = tmp_path / ".vcp" / "admin_actions.jsonl"
-            assert (await visitor.post("/approvals-news", {})).status_code == 200
-            assert (await visitor.post("/preferences", {"theme": "dark"}, htmx=False)).status_code == 303
-            await until(lambda: notes.is_file() and "/preferences" in notes.read_text(encoding="utf-8"))
-            assert "approvals-news" not in notes.read_text(encoding="utf-8")
-
-    run(main())
-
-
-def test_a_failure_is_told_in_the_language_of_the_person_alone(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with visiting(tmp_path) as visitor:
-            told = await visitor.page("/schedules/ended/gone", status=404)
-            assert not re.search(r"[一-鿿].* / ", told.partition("<h1>")[2])
-
-    run(main())
-
-
-def test_the_memory_index_has_one_name_in_the_navigation_and_on_its_page(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with visiting(tmp_path) as visitor:
-            page = await visitor.page("/memory-index")
-            assert page.count("Memory index</") >= 2 and ">Index</a>" not in page
-
-    run(main())

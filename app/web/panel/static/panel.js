@@ -2,8 +2,6 @@
 const body = document.body;
 const text = (name) => body.dataset[`text${name}`] ?? "";
 
-document.querySelector("#navigation [aria-current]")?.scrollIntoView({ block: "nearest" });
-
 export function notice(message, kind = "ok", address = "") {
   const place = document.getElementById("notices");
   if (!place) return;
