@@ -47,6 +47,9 @@ CLIENT_NAME = "vcp-server-client"
 _UNKNOWN_WHY = ("Server returned an error response", "Not Found")
 """What the SDK says when an HTTP answer was an error; the link knows more."""
 
+_CLOSED = "Connection closed"
+"""What the SDK says of a connection that has ended, when it knows no more; we say it in both languages."""
+
 _FAULTS = (
     MCPError,
     VcpError,
@@ -362,7 +365,7 @@ class Connection:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(link.gone.wait(), SETTLE_SECONDS)
                 await asyncio.wait_for(self.closed.wait(), CLOSE_SECONDS)  # then the exit code is known
-            return self.failure(error)
+            return self.failure(None if error.message == _CLOSED else error)
         if link.trouble() and error.message in (*_UNKNOWN_WHY, link.trouble()):
             return self.failure(error)
         if error.code == types.PARSE_ERROR:
