@@ -65,7 +65,7 @@ class McpHttp:
 
 def _import_sdk() -> None:
     import app.mcp.sdk
-    import app.mcp.server.http_sessions  # noqa: F401
+    import app.mcp.server.http_sessions  # noqa: F401 - loaded ahead, in a thread
 
 
 def asker(request: Any) -> Asker:

@@ -77,7 +77,7 @@ class McpServing:
 
 def _import_sdk() -> None:
     import app.mcp.sdk
-    import app.mcp.server.door  # noqa: F401
+    import app.mcp.server.door  # noqa: F401 - loaded ahead, in a thread
 
 
 def mcp_door(

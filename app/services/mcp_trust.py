@@ -52,7 +52,7 @@ class McpTrust:
 
     def questions(self, entry: ServerEntry) -> Questions:
         """The callbacks of a new connection to a server."""
-        import app.mcp.sdk  # noqa: F401
+        import app.mcp.sdk  # noqa: F401 - whole, before parts of it
         from app.mcp.client.questions import Questions
 
         return Questions(
@@ -67,7 +67,7 @@ class McpTrust:
     def sign_ins(self) -> SignIns:
         """Who is signed in where."""
         if self._sign_ins is None:
-            import app.mcp.sdk  # noqa: F401
+            import app.mcp.sdk  # noqa: F401 - whole, before parts of it
             from app.mcp.client.oauth.sign_ins import SignIns
 
             self._sign_ins = SignIns(self._in_force.home, clock=time.time, background=self._background)
